@@ -1,0 +1,52 @@
+# A thin front to CMake, ctest and pytest. `make` sets up and builds; see README.md and CONTRIBUTING.md.
+PYTHON := .venv/bin/python
+JOBS ?= $(shell nproc)
+export THALWEG_BIN ?= $(CURDIR)/build/bin
+# Share of each random campaign's full size: make test runs a tenth, make soak all of it.
+SCALE ?= 0.1
+
+.PHONY: all setup build test soak demo bench lint format sanitize fuzz install clean
+
+all: build
+
+setup:
+	@tools/setup.sh
+
+build: setup
+	@cmake --preset release -Wno-dev > build.log 2>&1 || cmake --fresh --preset release -Wno-dev > build.log 2>&1 || { cat build.log; exit 1; }
+	@mkdir -p build && mv build.log build/configure.log
+	@cmake --build build --parallel $(JOBS)
+
+test: build
+	@ctest --test-dir build --output-on-failure --parallel $(JOBS) --label-exclude soak
+	@THALWEG_CAMPAIGN_SCALE=$(SCALE) $(PYTHON) -m pytest -q test
+
+soak: build
+	@ctest --test-dir build --output-on-failure --parallel $(JOBS)
+	@THALWEG_CAMPAIGN_SCALE=1 $(PYTHON) -m pytest -q -s test -m "campaign"
+
+demo: build
+	@$(PYTHON) tools/demo.py
+
+bench: setup
+	@cmake --preset benchmark -Wno-dev > /dev/null && cmake --build build --parallel $(JOBS)
+	@$(PYTHON) benchmark/run.py
+
+lint: build
+	@tools/lint.sh
+
+format:
+	@git ls-files '*.h' '*.cc' | xargs clang-format-16 -i
+	@.venv/bin/ruff format -q . && .venv/bin/ruff check -q --fix .
+
+sanitize: setup
+	@tools/sanitize.sh
+
+fuzz: setup
+	@tools/fuzz.sh
+
+install: build
+	@cmake --install build
+
+clean:
+	@rm -rf build

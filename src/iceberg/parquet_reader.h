@@ -1,0 +1,36 @@
+#pragma once
+
+#include <arrow/result.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "iceberg/data_file.h"
+#include "iceberg/file_io.h"
+#include "iceberg/schema.h"
+#include "sort/row_source.h"
+#include "util/memory.h"
+
+namespace thalweg::iceberg {
+
+/// The rows of Parquet data files in the current schema, matched by field id. Parts are row-group ranges of the files, so that two
+/// threads read one large file side by side.
+/// Refused, naming file and column, before rows flow: no field ids; a field of another id or type than the schema's; a missing
+/// column; rows in the footer other than the manifest's record_count; a file that is truncated or no Parquet.
+/// Row addresses: (position of the file among `files` sorted by path) << 32 | row position in the file.
+arrow::Result<std::unique_ptr<RowSource>> ScanParquetFiles(std::shared_ptr<FileIO> io, const Schema& schema,
+                                                           std::vector<DataFile> files, MemoryAccount* memory);
+
+/// Footer facts of one file.
+struct ParquetFooter {
+  int64_t rows = 0;
+  std::map<std::string, std::string> key_values;
+};
+arrow::Result<ParquetFooter> ReadParquetFooter(const FileIO& io, const std::string& location);
+
+/// Checks, from the footer alone, that field ids and types are those of the schema: what must hold before a plan is made of it.
+arrow::Status CheckParquetSchema(const FileIO& io, const Schema& schema, const std::string& location);
+
+}  // namespace thalweg::iceberg

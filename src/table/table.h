@@ -1,0 +1,192 @@
+#pragma once
+
+#include <arrow/record_batch.h>
+#include <arrow/result.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "layout/unit.h"
+#include "sort/row_source.h"
+#include "spec/clustering_spec.h"
+#include "util/json.h"
+#include "util/memory.h"
+
+namespace thalweg {
+
+/// A unit with the format's own full description: what envelopes carry, and what a commit compares with the snapshot.
+struct UnitDescriptor {
+  std::string id;
+  int64_t rows = 0;   ///< live rows
+  int64_t bytes = 0;  ///< encoded
+  Json json;          ///< format's own; equal (operator==) for an unchanged unit
+};
+
+/// A unit that was written and belongs to no snapshot yet.
+struct OutputUnit {
+  std::string id;
+  int64_t rows = 0;
+  int64_t bytes = 0;
+  std::string cube_id;
+  Json json;  ///< format's own (an Iceberg data_file with its metrics)
+};
+
+/// Whom written files belong to: goes into their names and stamps.
+struct OutputContext {
+  std::string run_id;
+  int task = 0;     ///< running number of the task within the run
+  int attempt = 0;  ///< of the task
+  std::string attempt_id;  ///< unique among processes that execute the same task
+  /// Clustering of the files, with the field ids resolved; nullopt for plain writes without a declaration.
+  std::optional<ClusteringSpec> spec;
+  MemoryAccount* memory = nullptr;
+};
+
+/// One output file being written. Used by one thread at a time. Accepts dictionary columns for plain ones.
+class OutputFile {
+ public:
+  virtual ~OutputFile() = default;
+  virtual arrow::Status Write(const arrow::RecordBatch& batch) = 0;
+  virtual arrow::Status EndRowGroup() = 0;
+  virtual int64_t bytes_estimate() const = 0;
+  /// Closes and syncs; the file's row count is read back from its footer.
+  virtual arrow::Result<OutputUnit> Finish() = 0;
+  /// Deletes the file, finished or not. The destructor of an unfinished file does the same.
+  virtual arrow::Status Discard() = 0;
+};
+
+/// Sizes that the table (its properties) prescribes for output; a command's own options come first.
+struct OutputSizes {
+  int64_t target_file_bytes = int64_t{512} << 20;
+  int64_t target_row_group_bytes = int64_t{128} << 20;
+};
+
+/// What the table declares, as found.
+struct Declaration {
+  std::optional<ClusteringSpec> spec;  ///< nullopt: not declared
+  std::vector<std::string> notes;      ///< renamed columns and the like, for people
+};
+
+/// The outcome of a commit.
+struct CommitResult {
+  bool already_committed = false;
+  std::string snapshot_before;
+  std::string snapshot_after;
+  int attempts = 1;
+};
+
+/// Source units out, output units in, as one selection.
+struct RewriteSelection {
+  std::vector<UnitDescriptor> sources;
+  std::vector<OutputUnit> outputs;
+};
+
+struct RewriteCommit {
+  std::string run_id;
+  std::string base_snapshot;  ///< snapshot that was planned and read
+  ClusteringSpec spec;        ///< as planned; another declaration in the parent is a conflict
+  std::vector<RewriteSelection> selections;
+  RunRecord run;              ///< snapshot_id is filled in by the commit
+  std::map<std::string, std::string> summary;  ///< extra keys for the snapshot, prefixed "thalweg."
+};
+
+enum class WriteMode { kAppend, kOverwrite };
+struct WriteCommit {
+  std::string run_id;
+  WriteMode mode = WriteMode::kAppend;
+  std::string base_snapshot;  ///< overwrite: the snapshot whose files go; the table having moved since is a conflict
+  std::optional<ClusteringSpec> spec;  ///< the files are stamped cubes of it
+  std::vector<OutputUnit> outputs;
+  RunRecord run;
+  std::map<std::string, std::string> summary;
+};
+
+/// A past run, from the snapshot summaries and the cube map.
+struct HistoryEntry {
+  RunRecord run;
+  std::string operation;  ///< "replace", "append", "overwrite"
+  std::map<std::string, std::string> summary;
+};
+
+/// A small text file in the table's own place for run intents.
+struct RunFile {
+  std::string name;  ///< "thalweg-run-<id>.json"
+  std::string text;
+  int64_t modified_millis = 0;
+};
+
+/// One table of one format, pinned to a snapshot until Refresh(). Nothing above this interface asks which format it is.
+/// Thread-safe except for Refresh and the commits. Failures carry their kind (util/status.h).
+class Table {
+ public:
+  virtual ~Table() = default;
+
+  virtual const std::string& name() const = 0;   ///< as the user named it
+  virtual std::string format() const = 0;        ///< "iceberg", "lance"
+  virtual std::string location() const = 0;
+  virtual std::string snapshot_id() const = 0;   ///< "" for an empty table
+  virtual arrow::Status Refresh() = 0;
+  /// Refuses, with one line, tables that cannot be rewritten (features that are not supported yet, read-only tables). Every
+  /// writing command calls it before anything is written.
+  virtual arrow::Status CheckWritable() const = 0;
+
+  /// The current schema (top-level columns in order).
+  virtual arrow::Result<std::shared_ptr<arrow::Schema>> schema() const = 0;
+  /// Field id of a top-level column of the current schema; an error naming similar columns otherwise.
+  virtual arrow::Result<ClusteringColumn> ResolveColumn(const std::string& name) const = 0;
+  virtual arrow::Result<OutputSizes> output_sizes() const = 0;
+
+  virtual arrow::Result<Declaration> declaration() const = 0;
+  /// Declares. `version` (--version) is for formats that number their declarations; Iceberg refuses it. `allow_single` accepts one
+  /// column. False: an identical declaration was there, nothing was committed.
+  virtual arrow::Result<bool> SetDeclaration(const ClusteringSpec& spec, std::optional<int64_t> version, bool allow_single) = 0;
+  /// False: nothing was declared.
+  virtual arrow::Result<bool> ClearDeclaration() = 0;
+
+  /// Units, stamps, cubes and runs at the pinned snapshot; statistics for `columns`.
+  virtual arrow::Result<Layout> DescribeLayout(const std::vector<ClusteringColumn>& columns) const = 0;
+  /// Full descriptors of units of that layout, by id, in the order given.
+  virtual arrow::Result<std::vector<UnitDescriptor>> Describe(const std::vector<std::string>& unit_ids) const = 0;
+  /// The rows of these units (descriptors of the pinned snapshot or of an envelope), deletes applied. Addresses are (position of
+  /// the unit among `units` sorted by id) << 32 | row position.
+  virtual arrow::Result<std::unique_ptr<RowSource>> Scan(const std::vector<UnitDescriptor>& units, MemoryAccount* memory) const = 0;
+  /// `number`: running number of the file within the task. `cube_id` "" for unclustered files.
+  virtual arrow::Result<std::unique_ptr<OutputFile>> NewOutputFile(const OutputContext& context, const std::string& cube_id,
+                                                                   int number) const = 0;
+  /// Reads a written file back whole, for --verify full. Row order as written.
+  virtual arrow::Result<std::unique_ptr<RowSource>> ReadBack(const OutputUnit& unit) const = 0;
+  /// Presence, size and footer row count of a written file; an error names what differs.
+  virtual arrow::Status CheckOutput(const OutputUnit& unit) const = 0;
+
+  /// Each re-checks the parent at every attempt (design section 7). `before_swap` is called right before the swap of every attempt.
+  virtual arrow::Result<CommitResult> CommitRewrite(const RewriteCommit& commit,
+                                                    const std::function<arrow::Status()>& before_swap) = 0;
+  virtual arrow::Result<CommitResult> CommitWrite(const WriteCommit& commit,
+                                                  const std::function<arrow::Status()>& before_swap) = 0;
+  /// The snapshot that a run committed, if any snapshot of the table's history carries it.
+  virtual arrow::Result<std::optional<std::string>> FindRun(const std::string& run_id) const = 0;
+  virtual arrow::Result<std::vector<HistoryEntry>> History() const = 0;
+
+  // Run intents and what dead runs left.
+  virtual arrow::Result<std::vector<RunFile>> ListRunFiles() const = 0;
+  virtual arrow::Status WriteRunFile(const std::string& name, const std::string& text) const = 0;
+  virtual arrow::Status DeleteRunFile(const std::string& name) const = 0;
+  struct FileSize {
+    std::string location;
+    int64_t bytes = 0;
+  };
+  /// Every file in the table's data and metadata folders whose name carries this run, referenced or not.
+  virtual arrow::Result<std::vector<FileSize>> FilesOfRun(const std::string& run_id) const = 0;
+  /// Locations named by any snapshot of any ref (data, delete, manifest, list, statistics and metadata files), in freshly loaded
+  /// metadata.
+  virtual arrow::Result<std::set<std::string>> ReferencedFiles() const = 0;
+  virtual arrow::Status DeleteFile(const std::string& location) const = 0;
+};
+
+}  // namespace thalweg

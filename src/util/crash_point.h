@@ -1,0 +1,13 @@
+#pragma once
+
+namespace thalweg {
+
+/// In builds with THALWEG_CRASH_POINTS, kills this process with SIGKILL when the environment variable THALWEG_CRASH_POINT
+/// equals `name` (or `name:N`: at the N-th time it is reached). Other builds compile it to nothing.
+#ifdef THALWEG_CRASH_POINTS
+void CrashPoint(const char* name);
+#else
+inline void CrashPoint(const char*) {}
+#endif
+
+}  // namespace thalweg
