@@ -19,7 +19,8 @@ arrow::Status TooLarge(int64_t limit) {
   return Invalid("decompresses to more than the {} bytes allowed for its size", limit);
 }
 
-// Room for more output behind `used` bytes: doubles what is there, so that a lying stream costs no more than it delivers.
+// Room for more output behind `used` bytes: doubles what is there, so that a lying stream costs no
+// more than it delivers.
 arrow::Status Grow(std::string* plain, size_t used, int64_t limit) {
   if (used >= static_cast<size_t>(limit)) return TooLarge(limit);
   plain->resize(std::min<size_t>(std::max(kFirstStep, used * 2), limit));
@@ -98,8 +99,8 @@ arrow::Status UnSnappy(std::string_view bytes, int64_t limit, std::string* plain
 
 arrow::Result<std::string> Deflate(std::string_view plain) {
   z_stream stream{};
-  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
-                   Z_DEFAULT_STRATEGY) != Z_OK) {
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) !=
+      Z_OK) {
     return Invalid("zlib could not be initialised");
   }
   std::unique_ptr<z_stream, decltype(&deflateEnd)> guard(&stream, deflateEnd);
@@ -156,8 +157,7 @@ arrow::Result<std::string> Compress(AvroCodec codec, std::string_view plain) {
       return Deflate(plain);
     case AvroCodec::kZstandard: {
       std::string out(ZSTD_compressBound(plain.size()), '\0');
-      size_t size =
-          ZSTD_compress(out.data(), out.size(), plain.data(), plain.size(), kZstdLevel);
+      size_t size = ZSTD_compress(out.data(), out.size(), plain.data(), plain.size(), kZstdLevel);
       if (ZSTD_isError(size)) return Invalid("zstd: {}", ZSTD_getErrorName(size));
       out.resize(size);
       return out;

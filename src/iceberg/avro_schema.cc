@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "util/status.h"
 
@@ -97,6 +98,8 @@ class AvroSchemaParser {
     ARROW_ASSIGN_OR_RAISE(std::string inside, Register(json, space, node));
     ARROW_ASSIGN_OR_RAISE(const Json* fields, GetArray(json, "fields", "Avro schema"));
     int64_t min_size = 0;
+    std::set<std::string> names;
+    std::set<int32_t> ids;
     for (const Json& item : *fields) {
       AvroField field;
       ARROW_ASSIGN_OR_RAISE(field.name, GetString(item, "name", "Avro schema"));
@@ -110,10 +113,8 @@ class AvroSchemaParser {
       auto type = item.find("type");
       if (type == item.end()) return Invalid("Avro schema: field \"{}\" has no type", field.name);
       ARROW_ASSIGN_OR_RAISE(field.type, Parse(*type, inside));
-      for (const AvroField& other : node->fields) {
-        if (other.name == field.name || (field.id >= 0 && other.id == field.id)) {
-          return Invalid("Avro schema: field \"{}\" (id {}) is there twice", field.name, field.id);
-        }
+      if (!names.insert(field.name).second || (field.id >= 0 && !ids.insert(field.id).second)) {
+        return Invalid("Avro schema: field \"{}\" (id {}) is there twice", field.name, field.id);
       }
       min_size = std::min(kSaturated, min_size + field.type->min_size);
       node->fields.push_back(std::move(field));

@@ -13,8 +13,20 @@
 namespace thalweg::iceberg {
 
 enum class AvroKind {
-  kNull, kBoolean, kInt, kLong, kFloat, kDouble, kBytes, kString,
-  kRecord, kEnum, kArray, kMap, kUnion, kFixed,
+  kNull,
+  kBoolean,
+  kInt,
+  kLong,
+  kFloat,
+  kDouble,
+  kBytes,
+  kString,
+  kRecord,
+  kEnum,
+  kArray,
+  kMap,
+  kUnion,
+  kFixed,
 };
 std::string_view ToString(AvroKind kind);  // "null", "record", …
 
@@ -33,7 +45,8 @@ struct AvroType {
   std::vector<const AvroType*> branches;  ///< union
   const AvroType* items = nullptr;        ///< array: elements, map: values
   int64_t size = 0;                       ///< fixed
-  /// The least number of bytes of a value, saturated. Zero only for types whose every value takes no byte at all.
+  /// The least number of bytes of a value, saturated. Zero only for types whose every value takes
+  /// no byte at all.
   int64_t min_size = 0;
 };
 
@@ -55,7 +68,8 @@ class AvroSchema {
   const AvroType* root_ = nullptr;
 };
 
-/// The pieces of the schemas that Iceberg's metadata files are written with. Primitive types are bare strings.
+/// The pieces of the schemas that Iceberg's metadata files are written with. Primitive types are
+/// bare strings.
 Json AvroRecordJson(std::string_view name, Json fields);
 Json AvroFieldJson(int32_t id, std::string_view name, Json type);
 /// ["null", type] with default null.

@@ -42,6 +42,7 @@ struct ManifestListHeader {
   std::optional<int64_t> parent_snapshot_id;
   int64_t sequence_number = 0;
   int32_t format_version = 2;
+  std::optional<int64_t> first_row_id;  ///< of the snapshot; format version 3 only, required there
 };
 arrow::Result<std::string> WriteManifestList(const std::vector<ManifestFile>& manifests,
                                              const ManifestListHeader& header,
