@@ -50,7 +50,8 @@ void MapValues(const KeyType& type, const arrow::Array& values, int64_t begin, i
   const arrow::ArrayData& data = *values.data();
   if (type.kind == KeyType::Kind::kBool) {
     const uint8_t* bitmap = data.buffers[1]->data();
-    for (int64_t i = 0; i < n; ++i) out[i] = arrow::bit_util::GetBit(bitmap, data.offset + begin + i);
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = arrow::bit_util::GetBit(bitmap, data.offset + begin + i);
     return;
   }
   switch (type.bits) {

@@ -41,7 +41,8 @@ std::string Quote(std::string_view text) {
   constexpr size_t kShown = 40;
   size_t end = std::min(text.size(), kShown);
   // A shortened text ends before a character, not within one.
-  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+    --end;
   std::string quoted = "\"";
   for (char c : text.substr(0, end)) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
@@ -145,7 +146,8 @@ MappedValue MapPlain(const KeyType& type, MappedValue plain) {
   }
 }
 
-arrow::Result<std::string> EncodeValue(const KeyType& type, const arrow::Array& values, int64_t row) {
+arrow::Result<std::string> EncodeValue(const KeyType& type, const arrow::Array& values,
+                                       int64_t row) {
   ARROW_RETURN_NOT_OK(CheckKeyType(type, *values.type()));
   if (row < 0 || row >= values.length()) {
     return Invalid("row {} of an array of {}", row, values.length());

@@ -10,7 +10,8 @@
 
 namespace thalweg {
 
-/// The value bits of an encoded fixed-width value as a number ("mapped value"): orders as the values do.
+/// The value bits of an encoded fixed-width value as a number ("mapped value"): orders as the
+/// values do.
 using MappedValue = unsigned __int128;
 
 /// Tag byte and big-endian mapped value.

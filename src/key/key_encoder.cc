@@ -9,8 +9,8 @@
 namespace thalweg {
 namespace {
 
-// Serialised form: "TWKE", version, curve, bits per column, columns (a byte each), then for each column the length of its model
-// (little-endian, four bytes) and the model.
+// Serialised form: "TWKE", version, curve, bits per column, columns (a byte each), then for each
+// column the length of its model (little-endian, four bytes) and the model.
 constexpr std::string_view kMagic = "TWKE";
 constexpr char kVersion = 1;
 constexpr size_t kHeader = kMagic.size() + 4;
@@ -32,9 +32,11 @@ arrow::Status EncodeColumns(const KeyEncoder& encoder,
     }
     coords[k] = std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(n));
     pointers[k] = coords[k].get();
-    ARROW_RETURN_NOT_OK(models[k].Coordinates(*columns[k], encoder.bits_per_dim(), coords[k].get()));
+    ARROW_RETURN_NOT_OK(
+        models[k].Coordinates(*columns[k], encoder.bits_per_dim(), coords[k].get()));
   }
-  CurveKeys(encoder.curve(), pointers, static_cast<int>(models.size()), encoder.bits_per_dim(), n, out);
+  CurveKeys(encoder.curve(), pointers, static_cast<int>(models.size()), encoder.bits_per_dim(), n,
+            out);
   return arrow::Status::OK();
 }
 
@@ -82,7 +84,8 @@ arrow::Result<KeyEncoder> KeyEncoder::Deserialize(std::string_view bytes) {
     return Invalid("serialised key encoder of version {}; this program knows {}", int{bytes[4]},
                    int{kVersion});
   }
-  if (bytes[5] != static_cast<char>(Curve::kHilbert) && bytes[5] != static_cast<char>(Curve::kZOrder)) {
+  if (bytes[5] != static_cast<char>(Curve::kHilbert) &&
+      bytes[5] != static_cast<char>(Curve::kZOrder)) {
     return Invalid("serialised key encoder: unknown curve {}", int{bytes[5]});
   }
   const auto curve = static_cast<Curve>(bytes[5]);

@@ -49,10 +49,11 @@ arrow::Result<KeyType> KeyTypeOf(const arrow::DataType& type, Algorithm algorith
     default:
       break;
   }
-  return Invalid("{} cannot cluster by a column of type {}; it takes boolean, integers, float, double, {}",
-                 ToString(algorithm), type.ToString(),
-                 typed ? "string, date, timestamp and decimal128"
-                       : "and string (typed-quantile-rank-v1 also takes date, timestamp and decimal128)");
+  return Invalid(
+      "{} cannot cluster by a column of type {}; it takes boolean, integers, float, double, {}",
+      ToString(algorithm), type.ToString(),
+      typed ? "string, date, timestamp and decimal128"
+            : "and string (typed-quantile-rank-v1 also takes date, timestamp and decimal128)");
 }
 
 }  // namespace thalweg

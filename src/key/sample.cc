@@ -27,8 +27,9 @@ uint64_t ColumnMix(int column_position) {
   return static_cast<uint64_t>(column_position) * kColumnStep ^ kSeed;
 }
 
-// The candidates of smallest (priority, address) and, until the next compaction, others. Twice the number that is kept is let
-// in before the surplus is selected away, which makes an insertion a constant amount of work.
+// The candidates of smallest (priority, address) and, until the next compaction, others. Twice the
+// number that is kept is let in before the surplus is selected away, which makes an insertion a
+// constant amount of work.
 template <typename Value>
 struct Reservoir {
   struct Entry {
@@ -45,7 +46,8 @@ struct Reservoir {
   void Compact(size_t keep) {
     if (entries.size() <= keep) return;
     if (keep > 0) {
-      std::nth_element(entries.begin(), entries.begin() + static_cast<int64_t>(keep) - 1, entries.end());
+      std::nth_element(entries.begin(), entries.begin() + static_cast<int64_t>(keep) - 1,
+                       entries.end());
       highest = entries[keep - 1].priority;
     }
     entries.erase(entries.begin() + static_cast<int64_t>(keep), entries.end());
@@ -89,7 +91,8 @@ bool AllNull(const arrow::Array& values) {
   const auto& array = static_cast<const arrow::DictionaryArray&>(values);
   if (array.dictionary()->null_count() == 0) return false;
   bool all = true;
-  VisitDictionaryIndices(array, [&](int64_t, int64_t at) { all &= array.dictionary()->IsNull(at); });
+  VisitDictionaryIndices(array,
+                         [&](int64_t, int64_t at) { all &= array.dictionary()->IsNull(at); });
   return all;
 }
 
@@ -141,7 +144,8 @@ struct ColumnSample::Impl {
         for (int64_t i = 0; i < n; ++i) priorities[i] = Finalise(addresses[begin + i] ^ mix);
       } else {
         const uint64_t first = first_address + static_cast<uint64_t>(begin);
-        for (int64_t i = 0; i < n; ++i) priorities[i] = Finalise((first + static_cast<uint64_t>(i)) ^ mix);
+        for (int64_t i = 0; i < n; ++i)
+          priorities[i] = Finalise((first + static_cast<uint64_t>(i)) ^ mix);
       }
       int64_t count = 0;
       for (int64_t i = 0; i < n; ++i) {
@@ -153,8 +157,9 @@ struct ColumnSample::Impl {
         if (priorities[i] > reservoir.highest) continue;  // a compaction has come between
         const ResolvedRow at = ResolveRow(array, begin + i);
         if (at.row < 0) continue;
-        const uint64_t address =
-            addresses != nullptr ? addresses[begin + i] : first_address + static_cast<uint64_t>(begin + i);
+        const uint64_t address = addresses != nullptr
+                                     ? addresses[begin + i]
+                                     : first_address + static_cast<uint64_t>(begin + i);
         reservoir.Push(keep, {priorities[i], address, ValueAt<Value>(*at.values, at.row)});
       }
     }
@@ -197,7 +202,8 @@ arrow::Status ColumnSample::Add(const arrow::Array& values, uint64_t first_addre
 }
 
 arrow::Status ColumnSample::Merge(const ColumnSample& other) {
-  if (!(impl_->type == other.impl_->type) || impl_->column_position != other.impl_->column_position) {
+  if (!(impl_->type == other.impl_->type) ||
+      impl_->column_position != other.impl_->column_position) {
     return Invalid("samples of different columns cannot be merged");
   }
   if (this == &other) return Invalid("a sample cannot be merged with itself");
@@ -211,8 +217,10 @@ arrow::Status ColumnSample::Merge(const ColumnSample& other) {
 arrow::Result<std::vector<ColumnSample::Candidate>> ColumnSample::Retained() const {
   const size_t keep = impl_->Keep();
   if (keep == 0) {
-    return Invalid("the widest value of the clustering column takes {} bytes encoded: no sample of it fits {} bytes",
-                   impl_->width, kByteLimit);
+    return Invalid(
+        "the widest value of the clustering column takes {} bytes encoded: no sample of it fits {} "
+        "bytes",
+        impl_->width, kByteLimit);
   }
   return impl_->WithReservoir([&](const auto& reservoir) {
     auto kept = reservoir;

@@ -15,8 +15,10 @@ struct Quantity {
 };
 
 arrow::Result<Quantity> SplitQuantity(std::string_view text, const char* what) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
+    text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
+    text.remove_suffix(1);
   Quantity quantity{0, ""};
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), quantity.number,
                                       std::chars_format::fixed);
@@ -34,7 +36,8 @@ arrow::Result<Quantity> SplitQuantity(std::string_view text, const char* what) {
 }  // namespace
 
 arrow::Result<int64_t> ParseBytes(std::string_view text) {
-  ARROW_ASSIGN_OR_RAISE(Quantity quantity, SplitQuantity(text, "size (try 512MiB, 2GB or 1000000)"));
+  ARROW_ASSIGN_OR_RAISE(Quantity quantity,
+                        SplitQuantity(text, "size (try 512MiB, 2GB or 1000000)"));
   double scale = 0;
   static constexpr std::string_view kLetters = "kmgtp";
   const std::string& unit = quantity.unit;
@@ -65,7 +68,8 @@ std::string FormatBytes(int64_t bytes) {
 }
 
 arrow::Result<double> ParseDuration(std::string_view text) {
-  ARROW_ASSIGN_OR_RAISE(Quantity quantity, SplitQuantity(text, "duration (try 90s, 15m, 24h or 7d)"));
+  ARROW_ASSIGN_OR_RAISE(Quantity quantity,
+                        SplitQuantity(text, "duration (try 90s, 15m, 24h or 7d)"));
   double scale = 0;
   const std::string& unit = quantity.unit;
   if (unit == "ms") scale = 1e-3;
