@@ -142,7 +142,7 @@ std::string_view ToString(AvroCodec codec) {
 }
 
 int64_t DecompressionLimit(int64_t compressed_bytes) {
-  constexpr int64_t kHard = int64_t{2} << 30, kBase = int64_t{64} << 20;
+  constexpr int64_t kHard = int64_t{2} << 30, kBase = int64_t{16} << 20;
   return std::min(kHard, kBase + 256 * std::min(compressed_bytes, kHard / 256));
 }
 

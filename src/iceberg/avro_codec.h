@@ -25,7 +25,7 @@ arrow::Result<std::string> Compress(AvroCodec codec, std::string_view plain);
 /// with the output.
 arrow::Status Decompress(AvroCodec codec, std::string_view bytes, std::string* plain);
 
-/// The most that so many compressed bytes may become: 64 MiB plus 256 times their number, at most 2
+/// The most that so many compressed bytes may become: 16 MiB plus 256 times their number, at most 2
 /// GiB.
 int64_t DecompressionLimit(int64_t compressed_bytes);
 

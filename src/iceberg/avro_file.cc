@@ -69,6 +69,9 @@ arrow::Result<std::optional<int64_t>> AvroFileReader::IntMetadata(std::string_vi
 arrow::Status AvroFileReader::ForEach(
     const std::function<arrow::Status(AvroDecoder*)>& read) const {
   const int64_t min_size = std::max<int64_t>(1, schema_.root().min_size);
+  // One limit for the sum of all blocks, so that many small ones cannot expand without bound.
+  const int64_t limit = DecompressionLimit(static_cast<int64_t>(bytes_.size()));
+  int64_t total = 0;
   std::string plain;
   AvroDecoder file(bytes_);
   file.Take(blocks_begin_);
@@ -86,6 +89,11 @@ arrow::Status AvroFileReader::ForEach(
         return Invalid("{}: block at offset {}: {}", path_, offset, status.message());
       }
       block = plain;
+      total += static_cast<int64_t>(plain.size());
+      if (total > limit) {
+        return Invalid("{}: block at offset {}: the blocks decompress to more than {} bytes", path_,
+                       offset, limit);
+      }
     }
     // A file of empty records needs no bytes for any number of them; nothing that we read is like
     // that.

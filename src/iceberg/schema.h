@@ -29,10 +29,27 @@ struct Field {
 };
 
 enum class TypeKind {
-  kBoolean, kInt, kLong, kFloat, kDouble, kDecimal, kDate, kTime, kTimestamp, kTimestampTz,
-  kTimestampNs, kTimestampTzNs, kString, kUuid, kFixed, kBinary,
-  kStruct, kList, kMap,
-  kOther,  ///< a type that this version does not know (variant, geometry, unknown, …): carried as text, refused for writing
+  kBoolean,
+  kInt,
+  kLong,
+  kFloat,
+  kDouble,
+  kDecimal,
+  kDate,
+  kTime,
+  kTimestamp,
+  kTimestampTz,
+  kTimestampNs,
+  kTimestampTzNs,
+  kString,
+  kUuid,
+  kFixed,
+  kBinary,
+  kStruct,
+  kList,
+  kMap,
+  kOther,  ///< a type that this version does not know (variant, geometry, unknown, …): carried as
+           ///< text, refused for writing
 };
 
 struct Type {
@@ -53,10 +70,12 @@ struct Type {
 class Schema {
  public:
   static arrow::Result<Schema> FromJson(const Json& json);
-  Json ToJson() const;  ///< with "type": "struct", "schema-id", "identifier-field-ids" if any, "fields"
-  /// From Arrow, assigning fresh field ids 1, 2, … (pre-order by level, as the reference implementation does for new tables).
-  /// Types without an Iceberg equivalent are errors that name the column; narrower ints widen to int, unsigned to the next
-  /// wider signed type, timestamps of s/ms to us, large_string/string_view/dictionary to string.
+  Json ToJson()
+      const;  ///< with "type": "struct", "schema-id", "identifier-field-ids" if any, "fields"
+  /// From Arrow, assigning fresh field ids 1, 2, … (pre-order by level, as the reference
+  /// implementation does for new tables). Types without an Iceberg equivalent are errors that name
+  /// the column; narrower ints widen to int, unsigned to the next wider signed type, timestamps of
+  /// s/ms to us, large_string/string_view/dictionary to string.
   static arrow::Result<Schema> FromArrow(const arrow::Schema& schema);
 
   int32_t schema_id = 0;
@@ -70,7 +89,8 @@ class Schema {
   /// Top-level position of the field id, -1 when it is not top-level.
   int TopLevelPosition(int32_t id) const;
   int32_t HighestFieldId() const;
-  /// Every leaf (primitive) field with its dotted path, depth first; `in_repeated` when inside a list or map.
+  /// Every leaf (primitive) field with its dotted path, depth first; `in_repeated` when inside a
+  /// list or map.
   struct Leaf {
     const Field* field;
     std::string path;
@@ -78,8 +98,9 @@ class Schema {
   };
   std::vector<Leaf> Leaves() const;
 
-  /// The Arrow schema that data files are written with: each field (nested too) carries "PARQUET:field_id" metadata.
-  /// string -> utf8, timestamptz -> timestamp[us, UTC], uuid -> fixed_size_binary(16), map/list/struct accordingly.
+  /// The Arrow schema that data files are written with: each field (nested too) carries
+  /// "PARQUET:field_id" metadata. string -> utf8, timestamptz -> timestamp[us, UTC], uuid ->
+  /// fixed_size_binary(16), map/list/struct accordingly.
   arrow::Result<std::shared_ptr<arrow::Schema>> ToArrow() const;
 };
 
