@@ -483,6 +483,33 @@ TEST_F(ManifestInterop, Write) {
   Put("void.json", DumpJson(ToJson(entries)));
 }
 
+// The manifest and list of a table of one data file that the driver put there.
+TEST_F(ManifestInterop, WriteTable) {
+  const auto data = folder_ / "data.parquet";
+  ManifestEntry entry;
+  entry.snapshot_id = 77;
+  entry.file.file_path = data.string();
+  entry.file.record_count = 3;
+  entry.file.file_size_in_bytes = static_cast<int64_t>(std::filesystem::file_size(data));
+  entry.file.value_counts = {{1, 3}, {2, 3}};
+  entry.file.null_value_counts = {{1, 0}, {2, 1}};
+  entry.file.lower_bounds = {{1, std::string("\1\0\0\0\0\0\0\0", 8)}, {2, "x"}};
+  entry.file.upper_bounds = {{1, std::string("\3\0\0\0\0\0\0\0", 8)}, {2, "z"}};
+  std::string bytes = WriteManifest({entry}, Options()).ValueOrDie();
+  Put("table-m0.avro", bytes);
+  ManifestFile manifest;
+  manifest.manifest_path = (folder_ / "table-m0.avro").string();
+  manifest.manifest_length = static_cast<int64_t>(bytes.size());
+  manifest.sequence_number = manifest.min_sequence_number = 1;
+  manifest.added_snapshot_id = 77;
+  manifest.added_files_count = 1;
+  manifest.added_rows_count = 3;
+  ManifestListHeader header;
+  header.snapshot_id = 77;
+  header.sequence_number = 1;
+  Put("table-list.avro", WriteManifestList({manifest}, header).ValueOrDie());
+}
+
 // Reads each in-*.avro and puts what it found beside it as JSON; of lists when the name starts with
 // in-list.
 TEST_F(ManifestInterop, Read) {
