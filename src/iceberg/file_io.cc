@@ -140,7 +140,8 @@ arrow::Status WriteFile(const std::string& path, std::string_view bytes,
   return status;
 }
 
-/// link() + unlink(), for file systems without renameat2(RENAME_NOREPLACE): as atomic, link() never replaces.
+/// link() + unlink(), for file systems without renameat2(RENAME_NOREPLACE): as atomic, link() never
+/// replaces.
 int LinkAndUnlink(const std::string& from, const std::string& to) {
   if (::link(from.c_str(), to.c_str()) != 0) return -1;
   ::unlink(from.c_str());
@@ -195,7 +196,7 @@ FileIO::FileIO() = default;
 
 arrow::Result<std::string> FileIO::LocalPath(const std::string& location) {
   if (location.find('\0') != std::string::npos) {
-    return Invalid("the location {:?} holds a NUL character", location.c_str());
+    return Invalid("the location {}\\0... holds a NUL character", location.c_str());
   }
   const std::string_view scheme = SchemeOf(location);
   if (scheme.empty()) {

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <arrow/result.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "iceberg/commit.h"
+#include "iceberg/snapshot_summary.h"
+
+namespace thalweg::iceberg {
+
+/// The codec of manifests and manifest lists that write.avro.compression-codec asks for, by its
+/// name in Avro; an unknown one is an error.
+arrow::Result<std::string> AvroCodecProperty(const TableMetadata& metadata);
+
+/// Makes the manifests of one new snapshot, over all attempts of its commit. What an attempt wrote
+/// is used again by the next one where it still fits: added files inherit their numbers from the
+/// manifest list, and the entries of a rewritten manifest carry theirs.
+class ManifestBuilder {
+ public:
+  /// All references must outlive the builder. Files are named <folder>/<commit_uuid>-m<N>.avro.
+  ManifestBuilder(const FileIO& io, const SnapshotChange& change, int64_t snapshot_id,
+                  std::string commit_uuid)
+      : io_(io), change_(change), snapshot_id_(snapshot_id), commit_uuid_(std::move(commit_uuid)) {}
+
+  struct Manifests {
+    std::vector<ManifestFile> list;
+    ManifestCounts counts;
+  };
+  /// The manifests of the snapshot that follows `parent`: those of the added files, the parent's
+  /// with the removed files taken out, and the rest as they are, small ones merged as
+  /// commit.manifest-merge.enabled and commit.manifest.* say. `removed`: positions in
+  /// files.data_files.
+  arrow::Result<Manifests> Build(const TableMetadata& parent, const std::string& folder,
+                                 const SnapshotFiles& files, const std::vector<size_t>& removed,
+                                 int64_t sequence_number);
+
+  /// Every manifest written so far, whether or not the last attempt uses it.
+  const std::vector<std::string>& written() const { return written_; }
+
+ private:
+  /// A manifest of ours, to be stamped with the sequence number of the attempt.
+  struct Written {
+    ManifestFile manifest;
+    std::optional<int64_t> least_explicit;  ///< of the data sequence numbers of live entries
+    bool inherits = false;                  ///< some live entry takes the commit's number
+    int32_t schema_id = 0;
+    int32_t spec_id = 0;
+  };
+
+  arrow::Result<Written> Write(const TableMetadata& parent, const std::string& folder,
+                               int32_t spec_id, const std::vector<ManifestEntry>& entries);
+  arrow::Status AddNew(const TableMetadata& parent, const std::string& folder,
+                       int64_t sequence_number, Manifests* manifests);
+  /// The manifest of the live files of `sources` (positions in files.manifests), those in
+  /// `is_removed` marked as deleted.
+  arrow::Result<ManifestFile> Rewrite(const TableMetadata& parent, const std::string& folder,
+                                      const SnapshotFiles& files,
+                                      const std::vector<size_t>& sources,
+                                      const std::vector<bool>& is_removed, int64_t sequence_number,
+                                      ManifestCounts* counts);
+  static ManifestFile Stamp(const Written& written, int64_t sequence_number);
+
+  const FileIO& io_;
+  const SnapshotChange& change_;
+  const int64_t snapshot_id_;
+  const std::string commit_uuid_;
+  std::vector<std::string> written_;
+  std::vector<Written> added_;
+  std::map<std::string, Written> rewritten_;  ///< by the paths of its sources
+};
+
+}  // namespace thalweg::iceberg

@@ -1,0 +1,81 @@
+#include "iceberg/snapshot_summary.h"
+
+namespace thalweg::iceberg {
+namespace {
+
+constexpr char kEngineName[] = "thalweg";
+#ifndef THALWEG_VERSION
+#define THALWEG_VERSION "0.1.0"
+#endif
+
+}  // namespace
+
+ChangeCounts CountChange(const SnapshotChange& change, const SnapshotFiles& files,
+                         const std::vector<size_t>& removed) {
+  ChangeCounts counts;
+  for (const auto& group : change.added) {
+    for (const auto& added : group) {
+      ++counts.added_files;
+      counts.added_records += added.file.record_count;
+      counts.added_bytes += added.file.file_size_in_bytes;
+    }
+  }
+  for (size_t position : removed) {
+    const DataFile& file = files.data_files[position].file;
+    ++counts.removed_files;
+    counts.removed_records += file.record_count;
+    counts.removed_bytes += file.file_size_in_bytes;
+  }
+  return counts;
+}
+
+std::map<std::string, std::string> SnapshotSummary(const SnapshotChange& change,
+                                                   const SnapshotFiles& files,
+                                                   const ChangeCounts& changed,
+                                                   const ManifestCounts& manifests) {
+  int64_t records = changed.added_records - changed.removed_records;
+  int64_t bytes = changed.added_bytes - changed.removed_bytes;
+  int64_t position_deletes = 0;
+  int64_t equality_deletes = 0;
+  for (const auto& live : files.data_files) {
+    records += live.file.record_count;
+    bytes += live.file.file_size_in_bytes;
+  }
+  for (const auto& live : files.delete_files) {
+    const bool position = live.file.content == FileContent::kPositionDeletes;
+    (position ? position_deletes : equality_deletes) += live.file.record_count;
+    // Of a deletion vector only its own part of the Puffin file counts.
+    bytes += live.file.content_size_in_bytes.value_or(live.file.file_size_in_bytes);
+  }
+
+  auto summary = change.summary;
+  auto set = [&](const char* key, int64_t value) { summary[key] = std::to_string(value); };
+  auto set_positive = [&](const char* key, int64_t value) {
+    if (value > 0) set(key, value);
+  };
+  summary["operation"] = change.operation;
+  summary["engine-name"] = kEngineName;
+  summary["engine-version"] = THALWEG_VERSION;
+  set_positive("added-data-files", changed.added_files);
+  set_positive("added-records", changed.added_records);
+  set_positive("added-files-size", changed.added_bytes);
+  set_positive("deleted-data-files", changed.removed_files);
+  set_positive("deleted-records", changed.removed_records);
+  set_positive("removed-files-size", changed.removed_bytes);
+  // An unpartitioned table is one partition.
+  set_positive("changed-partition-count", changed.added_files + changed.removed_files > 0 ? 1 : 0);
+  set("total-data-files",
+      static_cast<int64_t>(files.data_files.size()) + changed.added_files - changed.removed_files);
+  set("total-delete-files", static_cast<int64_t>(files.delete_files.size()));
+  set("total-records", records);
+  set("total-files-size", bytes);
+  set("total-position-deletes", position_deletes);
+  set("total-equality-deletes", equality_deletes);
+  set("manifests-created", manifests.created);
+  set("manifests-kept", manifests.kept);
+  set("manifests-replaced", manifests.replaced);
+  set("entries-processed", manifests.entries_processed);
+  return summary;
+}
+
+}  // namespace thalweg::iceberg
