@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layout/depth.h"
@@ -18,20 +19,29 @@ struct Budgets {
   int64_t max_units = -1;
   int64_t max_rows = -1;
   int64_t max_bytes = -1;
+  bool any() const { return max_units >= 0 || max_rows >= 0 || max_bytes >= 0; }
 };
 
 struct PlanOptions {
   Budgets budgets;
-  bool full = false;           ///< rewrite everything, healthy and mismatched cubes too
+  bool full = false;            ///< rewrite everything, healthy and mismatched cubes too
   int64_t max_task_bytes = -1;  ///< a larger selection is split into tasks along the curve
   int64_t target_file_bytes = int64_t{512} << 20;  ///< to predict the number of output units
 };
 
-/// What a cube is, by the rules of docs/format-notes.md (decided by size first).
+/// What a cube is. Size decides first: below the minimum it is partial, whatever its columns; then
+/// the set of its columns; then whether it is above 1.5 times the target.
 enum class CubeHealth { kHealthy, kPartial, kMismatch, kOversized };
-std::string_view ToString(CubeHealth health);  // "healthy", "partial", "column_mismatch", "oversized"
-/// `same_set_other_order` (etc.) is set for healthy cubes whose spec id differs although the set of columns is the declared one.
+std::string_view ToString(
+    CubeHealth health);  // "healthy", "partial", "column_mismatch", "oversized"
+/// `other_spec`, when given, is set for cubes whose set of columns is the declared one but whose
+/// spec id is not: another order of the columns, curve, bits or algorithm. They count as healthy
+/// (or partial, by size).
 CubeHealth HealthOf(const Cube& cube, const ClusteringSpec& spec, bool* other_spec = nullptr);
+
+/// max(1, round(bytes / target)): how many balanced cubes a selection is cut into, so that no small
+/// remainder is left.
+int64_t CubesOf(int64_t bytes, int64_t target_cube_bytes);
 
 /// A set of units that is sorted as one.
 struct Selection {
@@ -46,14 +56,31 @@ struct Selection {
 struct Plan {
   std::vector<Selection> selections;
   std::string reason;  ///< why nothing is to do, when there is no selection
-  std::vector<std::string> notes;  ///< for people: what was left out by a budget, what the policy property says, …
-  double depth_before = 0;            ///< mean over keys
-  double depth_after = 0;             ///< predicted
-  int64_t rows = 0, bytes = 0;        ///< selected
+  std::vector<std::string>
+      notes;  ///< for people: what was left out by a budget, what the policy property says, …
+  double depth_before = 0;  ///< mean over keys
+  double depth_after = 0;   ///< predicted, `correction` included
+  double correction = 1;  ///< factor on the predicted part of depth_after: what past runs achieved
+                          ///< of their predictions
+  int64_t rows = 0, bytes = 0;  ///< selected
   int units_selected = 0, units_after = 0;
 };
 
-/// The policy `size`: unclustered units and partial cubes, stale ones as the format says; `full` takes all.
-arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec, const PlanOptions& options);
+/// The policy `size`: unclustered units, partial and oversized cubes, as one selection; `full`
+/// takes all.
+///
+/// Partial cubes that all come from one run and are of the declared columns are left alone while
+/// nothing else is selected, so a second run without new data has nothing to do. Under budgets the
+/// best gain per byte goes first, cubes whole or not at all. Repeated runs without new data end,
+/// because each lowers, in this order: the unclustered units; the cubes of other columns that are
+/// selected; the oversized cubes; the partial cubes, or the runs that they come from.
+///
+/// `full` under a budget takes only what is not yet a healthy cube of the declared spec, unless the
+/// whole table fits; so it ends too.
+///
+/// Invalid when the layout does not describe the spec's columns, or its cubes name units that do
+/// not exist or twice.
+arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec,
+                             const PlanOptions& options);
 
 }  // namespace thalweg

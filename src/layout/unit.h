@@ -10,13 +10,14 @@
 
 namespace thalweg {
 
-/// What the table's metadata says of one key column of one unit. Bounds are order-preserving encoded values (key/encoded_value.h),
-/// inclusive; they may be wider than the values (truncated strings). A missing bound is open on that side.
+/// What the table's metadata says of one key column of one unit. Bounds are order-preserving
+/// encoded values (key/encoded_value.h), inclusive; they may be wider than the values (truncated
+/// strings). A missing bound is open on that side.
 struct UnitColumn {
   std::optional<std::string> lower;
   std::optional<std::string> upper;
   int64_t null_count = -1;  ///< -1: not known
-  bool usable = true;       ///< false: statistics are missing or malformed; the unit may hold anything
+  bool usable = true;  ///< false: statistics are missing or malformed; the unit may hold anything
   bool operator==(const UnitColumn&) const = default;
 };
 
@@ -33,21 +34,23 @@ struct Stamp {
 struct Unit {
   std::string id;  ///< path or fragment id: unique within the table
   int64_t rows = 0;
-  int64_t bytes = 0;  ///< encoded
+  int64_t bytes = 0;                ///< encoded
   std::vector<UnitColumn> columns;  ///< one per key column of the description
   std::optional<Stamp> stamp;
 };
 
-/// What a run knew of one key column when it sorted: the quantiles behind the widths of design section 5.
+/// What a run knew of one key column when it sorted: the quantiles behind the widths.
 struct ColumnQuantiles {
   int32_t field_id = -1;
-  std::vector<std::string> quantiles;  ///< at most 256, ascending, equi-depth over non-null values, first = min, last = max
+  std::vector<std::string> quantiles;  ///< at most 256, ascending, equi-depth over non-null values,
+                                       ///< first = min, last = max
   double null_share = 0;               ///< of the rows
   struct Repeated {
     std::string value;
     double mass;  ///< share of the non-null values
   };
-  std::vector<Repeated> repeated;  ///< values that fill more than one quantile step (mass >= 1/256), heaviest first
+  std::vector<Repeated>
+      repeated;  ///< values that fill more than one quantile step (mass >= 1/256), heaviest first
 };
 
 /// One past run whose output is (partly) live.
@@ -59,6 +62,7 @@ struct RunRecord {
   int64_t rows = 0;
   int64_t source_units = 0, source_bytes = 0, output_units = 0, output_bytes = 0;
   double predicted_depth = -1, achieved_depth = -1, depth_before = -1;  ///< -1: not known
+  double prediction_correction = 1;  ///< Plan::correction that predicted_depth includes
   std::vector<ColumnQuantiles> quantiles;
 };
 
@@ -76,13 +80,15 @@ struct Cube {
 
 /// The table at one snapshot, as the planner sees it: a value.
 struct Layout {
-  std::string snapshot_id;  ///< "" for an empty table
+  std::string snapshot_id;                ///< "" for an empty table
   std::vector<ClusteringColumn> columns;  ///< the key columns described, declared or hypothetical
   std::vector<KeyType> types;             ///< of these columns
   std::vector<Unit> units;
-  std::vector<Cube> cubes;      ///< every stamped live unit belongs to exactly one
-  std::vector<RunRecord> runs;  ///< of live stamped units, oldest first; records rebuilt from files lack quantiles
-  std::vector<std::string> notes;  ///< for people: "cube map completed from the files' own metadata", renamed columns, …
+  std::vector<Cube> cubes;  ///< every stamped live unit belongs to exactly one
+  std::vector<RunRecord>
+      runs;  ///< of live stamped units, oldest first; records rebuilt from files lack quantiles
+  std::vector<std::string>
+      notes;  ///< for people: "cube map completed from the files' own metadata", renamed columns, …
 };
 
 }  // namespace thalweg

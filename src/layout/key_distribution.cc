@@ -1,0 +1,479 @@
+#include "layout/key_distribution.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+namespace thalweg {
+namespace {
+
+using uint128 = unsigned __int128;
+
+constexpr double kLargestFloat = std::numeric_limits<double>::max() / 4;
+
+bool IsDiscrete(const KeyType& type) {
+  return type.fixed_width() && type.kind != KeyType::Kind::kFloat;
+}
+
+/// Up to `count` bytes from `offset` on as a big-endian number, padded with zeros.
+template <typename Number>
+Number BigEndian(std::string_view bytes, size_t offset, size_t count) {
+  Number number = 0;
+  for (size_t i = 0; i < count; ++i) {
+    number <<= 8;
+    if (offset + i < bytes.size()) number |= static_cast<uint8_t>(bytes[offset + i]);
+  }
+  return number;
+}
+
+/// The mapped value of a fixed-width encoded value: the bytes after the tag.
+uint128 FixedValue(const KeyType& type, std::string_view encoded) {
+  return BigEndian<uint128>(encoded, 1, static_cast<size_t>(type.bits / 8));
+}
+
+std::string EncodeFixed(const KeyType& type, uint128 value) {
+  std::string encoded(static_cast<size_t>(type.encoded_width()), '\x01');
+  for (size_t i = encoded.size() - 1; i > 0; --i) {
+    encoded[i] = static_cast<char>(value & 0xff);
+    value >>= 8;
+  }
+  return encoded;
+}
+
+uint128 LargestFixed(const KeyType& type) {
+  return type.bits >= 128 ? ~uint128{0} : (uint128{1} << type.bits) - 1;
+}
+
+/// The number behind mapped float bits, infinities and NaN drawn in to finite ends.
+double FloatOf(const KeyType& type, uint128 mapped) {
+  double number;
+  if (type.bits == 64) {
+    const auto bits = static_cast<uint64_t>(mapped);
+    const uint64_t sign = uint64_t{1} << 63;
+    number = std::bit_cast<double>(bits & sign ? bits ^ sign : ~bits);
+  } else if (type.bits == 32) {
+    const auto bits = static_cast<uint32_t>(mapped);
+    const uint32_t sign = uint32_t{1} << 31;
+    number = std::bit_cast<float>(bits & sign ? bits ^ sign : ~bits);
+  } else {
+    return static_cast<double>(mapped);
+  }
+  if (std::isnan(number)) return std::signbit(number) ? -kLargestFloat : kLargestFloat;
+  return std::clamp(number, -kLargestFloat, kLargestFloat);
+}
+
+size_t CommonPrefix(std::string_view a, std::string_view b) {
+  const size_t limit = std::min(a.size(), b.size());
+  size_t length = 0;
+  while (length < limit && a[length] == b[length]) ++length;
+  return length;
+}
+
+/// Where `value` lies between `lower` and `upper` (all distinct, ascending), 0 to 1.
+double Fraction(const KeyType& type, std::string_view lower, std::string_view upper,
+                std::string_view value) {
+  double whole, part;
+  if (!type.fixed_width()) {
+    const size_t prefix = CommonPrefix(lower, upper);
+    const auto from = BigEndian<uint64_t>(lower, prefix, 8);
+    whole = static_cast<double>(BigEndian<uint64_t>(upper, prefix, 8) - from);
+    part = static_cast<double>(BigEndian<uint64_t>(value, prefix, 8) - from);
+  } else if (type.kind == KeyType::Kind::kFloat) {
+    const double from = FloatOf(type, FixedValue(type, lower));
+    whole = FloatOf(type, FixedValue(type, upper)) - from;
+    part = FloatOf(type, FixedValue(type, value)) - from;
+  } else {
+    const uint128 from = FixedValue(type, lower);
+    whole = static_cast<double>(FixedValue(type, upper) - from);
+    part = static_cast<double>(FixedValue(type, value) - from);
+  }
+  return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0.5;
+}
+
+/// Adds numbers to ranges of leaves and yields the sum of each leaf. Only adds, so that large and
+/// tiny densities do not cancel.
+class RangeSums {
+ public:
+  explicit RangeSums(size_t leaves) : leaves_(leaves), nodes_(2 * leaves, 0.0) {}
+  void Add(size_t from, size_t to, double value) {
+    for (from += leaves_, to += leaves_; from < to; from >>= 1, to >>= 1) {
+      if (from & 1) nodes_[from++] += value;
+      if (to & 1) nodes_[--to] += value;
+    }
+  }
+  /// The sums of the leaves; afterwards everything is zero again.
+  template <typename Visit>
+  void Drain(Visit visit) {
+    for (size_t i = 1; i < leaves_; ++i) {
+      nodes_[2 * i] += nodes_[i];
+      nodes_[2 * i + 1] += nodes_[i];
+    }
+    for (size_t i = 0; i < leaves_; ++i) {
+      if (nodes_[leaves_ + i] > 0) visit(i, nodes_[leaves_ + i]);
+    }
+    std::fill(nodes_.begin(), nodes_.end(), 0.0);
+  }
+
+ private:
+  size_t leaves_;
+  std::vector<double> nodes_;
+};
+
+/// A place on the axis of encoded values. Fixed-width kinds live in `head` alone; of strings it
+/// holds the sixteen bytes after the prefix common to all, to compare quickly.
+struct Position {
+  uint128 head = 0;
+  std::string_view text;
+  bool operator<(const Position& other) const {
+    return head != other.head ? head < other.head : text < other.text;
+  }
+  bool operator==(const Position& other) const { return head == other.head && text == other.text; }
+};
+
+/// Mass spread evenly from one position to another, or a point when they are the same. Positions
+/// are references into the axis.
+struct Piece {
+  uint32_t from;
+  uint32_t to;
+  double mass;
+};
+
+/// All positions that matter, and after Sort() the distinct ones ("knots") in order.
+class Axis {
+ public:
+  explicit Axis(const KeyType& type) : type_(type), discrete_(IsDiscrete(type)) {}
+
+  /// The lower end of a value; `text` must outlive the axis.
+  uint32_t Lower(std::string_view text) { return Add(text, false); }
+  /// The upper end: one past the value for discrete kinds.
+  uint32_t Upper(std::string_view text) { return Add(text, discrete_); }
+
+  void Sort() {
+    if (!type_.fixed_width()) SetHeads();
+    std::vector<uint32_t> order(positions_.size());
+    for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return positions_[a] < positions_[b]; });
+    knot_of_.resize(positions_.size());
+    for (uint32_t i : order) {
+      if (knots_.empty() || !(knots_.back() == positions_[i])) knots_.push_back(positions_[i]);
+      knot_of_[i] = static_cast<uint32_t>(knots_.size() - 1);
+    }
+    positions_.clear();
+    positions_.shrink_to_fit();
+  }
+
+  size_t size() const { return knots_.size(); }
+  uint32_t knot(uint32_t reference) const { return knot_of_[reference]; }
+  const Position& at(size_t knot) const { return knots_[knot]; }
+
+  /// Distance between knots; strings by the eight bytes from `prefix` on (both knots share what is
+  /// before).
+  double Distance(size_t from, size_t to, size_t prefix) const {
+    const Position &a = knots_[from], &b = knots_[to];
+    if (!type_.fixed_width()) {
+      const auto x = BigEndian<uint64_t>(a.text, prefix, 8),
+                 y = BigEndian<uint64_t>(b.text, prefix, 8);
+      return y > x ? static_cast<double>(y - x) : 0;
+    }
+    if (type_.kind == KeyType::Kind::kFloat) return FloatOf(type_, b.head) - FloatOf(type_, a.head);
+    return static_cast<double>(b.head - a.head);
+  }
+
+ private:
+  uint32_t Add(std::string_view text, bool next) {
+    Position position;
+    if (type_.fixed_width()) {
+      position.head = FixedValue(type_, text);
+      if (next && position.head != ~uint128{0}) ++position.head;
+    } else {
+      position.text = text;
+    }
+    positions_.push_back(position);
+    return static_cast<uint32_t>(positions_.size() - 1);
+  }
+
+  void SetHeads() {
+    if (positions_.empty()) return;
+    size_t prefix = positions_[0].text.size();
+    for (const Position& position : positions_) {
+      prefix = CommonPrefix(positions_[0].text.substr(0, prefix), position.text);
+    }
+    for (Position& position : positions_)
+      position.head = BigEndian<uint128>(position.text, prefix, 16);
+  }
+
+  KeyType type_;
+  bool discrete_;
+  std::vector<Position> positions_;
+  std::vector<uint32_t> knot_of_;
+  std::vector<Position> knots_;
+};
+
+/// The steps of a run's quantiles with the masses of its repeated values taken out and set as
+/// points of their own; sums to `weight`.
+void AddRun(const ColumnQuantiles& model, double weight, Axis* axis, std::vector<Piece>* pieces) {
+  struct Part {
+    std::string_view from, to;
+    double mass;
+  };
+  const auto& quantiles = model.quantiles;
+  std::vector<Part> parts;
+  if (quantiles.size() == 1) parts.push_back({quantiles[0], quantiles[0], 1.0});
+  const double step = 1.0 / std::max<double>(1, static_cast<double>(quantiles.size()) - 1);
+  for (size_t i = 1; i < quantiles.size(); ++i)
+    parts.push_back({quantiles[i - 1], quantiles[i], step});
+  std::vector<Part> points;
+  for (const auto& repeated : model.repeated) {
+    if (!(repeated.mass > 0) || repeated.mass > 1) continue;
+    points.push_back({repeated.value, repeated.value, repeated.mass});
+    // First what is that value alone, then evenly from the steps beside it.
+    double left = repeated.mass;
+    auto first = std::lower_bound(parts.begin(), parts.end(), points.back().from,
+                                  [](const Part& part, std::string_view v) { return part.to < v; });
+    auto last = first;
+    double beside = 0;
+    for (; last != parts.end() && last->from <= points.back().from; ++last) {
+      if (last->from == last->to) {
+        left -= last->mass;
+        last->mass = 0;
+      } else {
+        beside += last->mass;
+      }
+    }
+    if (left <= 0 || beside <= 0) continue;
+    const double keep = std::max(0.0, 1 - left / beside);
+    for (auto part = first; part != last; ++part) part->mass *= keep;
+  }
+  parts.insert(parts.end(), points.begin(), points.end());
+  double total = 0;
+  for (const Part& part : parts) total += part.mass;
+  if (!(total > 0)) return;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = parts[i];
+    if (part.mass <= 0) continue;
+    // A step holds what is above its first value, except the first step and steps of one value.
+    const bool open = i > 0 && part.from < part.to;
+    pieces->push_back({open ? axis->Upper(part.from) : axis->Lower(part.from), axis->Upper(part.to),
+                       weight * part.mass / total});
+  }
+}
+
+/// Spreads the pieces over the knots: the mass at each knot, and between it and the next one.
+void Spread(const Axis& axis, const KeyType& type, const std::vector<Piece>& pieces,
+            std::vector<double>* points, std::vector<double>* spans) {
+  points->assign(axis.size(), 0);
+  spans->assign(axis.size(), 0);
+  if (axis.size() < 2) {
+    for (const Piece& piece : pieces) (*points)[0] += piece.mass;
+    return;
+  }
+  // Strings are measured from the prefix that the two ends share, rounded down to keep the number
+  // of passes small.
+  std::map<size_t, std::vector<const Piece*>> by_prefix;
+  for (const Piece& piece : pieces) {
+    const uint32_t from = axis.knot(piece.from), to = axis.knot(piece.to);
+    if (from == to) {
+      (*points)[from] += piece.mass;
+      continue;
+    }
+    size_t prefix = 0;
+    if (!type.fixed_width()) {
+      prefix = std::min<size_t>(CommonPrefix(axis.at(from).text, axis.at(to).text), 252) / 4 * 4;
+    }
+    by_prefix[prefix].push_back(&piece);
+  }
+  RangeSums densities(axis.size() - 1), shares(axis.size() - 1);
+  for (const auto& [prefix, group] : by_prefix) {
+    for (const Piece* piece : group) {
+      const uint32_t from = axis.knot(piece->from), to = axis.knot(piece->to);
+      const double distance = axis.Distance(from, to, prefix);
+      if (distance > 0 && std::isfinite(piece->mass / distance)) {
+        densities.Add(from, to, piece->mass / distance);
+      } else {  // ends that differ after the bytes looked at
+        shares.Add(from, to, piece->mass / (to - from));
+      }
+    }
+    densities.Drain([&](size_t i, double density) {
+      (*spans)[i] += density * axis.Distance(i, i + 1, prefix);
+    });
+  }
+  shares.Drain([&](size_t i, double mass) { (*spans)[i] += mass; });
+}
+
+enum class Knowledge { kNothing, kUnknown, kBounds };
+
+Knowledge Know(const Unit& unit, const UnitColumn& column) {
+  if (unit.rows == 0 || (column.null_count >= 0 && column.null_count >= unit.rows)) {
+    return Knowledge::kNothing;
+  }
+  if (!column.usable || (!column.lower && !column.upper)) return Knowledge::kUnknown;
+  if (column.lower && column.upper && *column.upper < *column.lower) return Knowledge::kUnknown;
+  return Knowledge::kBounds;
+}
+
+}  // namespace
+
+KeyDistribution KeyDistribution::Make(const Layout& layout, int column,
+                                      std::vector<RankInterval>* intervals) {
+  constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  KeyDistribution distribution;
+  const auto at = static_cast<size_t>(column);
+  if (at < layout.types.size()) distribution.type_ = layout.types[at];
+  const KeyType& type = distribution.type_;
+  const int32_t field_id = at < layout.columns.size() ? layout.columns[at].field_id : -1;
+
+  struct Weighed {
+    const ColumnQuantiles* model;
+    double rows = 0;
+  };
+  std::unordered_map<std::string_view, Weighed> runs;
+  for (const RunRecord& run : layout.runs) {
+    for (const ColumnQuantiles& quantiles : run.quantiles) {
+      if (quantiles.field_id == field_id && !quantiles.quantiles.empty()) {
+        runs.emplace(run.run_id, Weighed{&quantiles, 0});
+      }
+    }
+  }
+
+  Axis axis(type);
+  std::vector<Piece> pieces;
+  struct Ends {
+    uint32_t lower = std::numeric_limits<uint32_t>::max();
+    uint32_t upper = std::numeric_limits<uint32_t>::max();
+    Knowledge knowledge = Knowledge::kUnknown;
+  };
+  std::vector<Ends> ends(layout.units.size());
+  static const UnitColumn kNoStatistics{
+      .lower = {}, .upper = {}, .null_count = -1, .usable = false};
+  double all_rows = 0, all_nulls = 0;
+  bool from_bounds = false;
+  for (size_t i = 0; i < layout.units.size(); ++i) {
+    const Unit& unit = layout.units[i];
+    const UnitColumn& statistics = at < unit.columns.size() ? unit.columns[at] : kNoStatistics;
+    ends[i].knowledge = Know(unit, statistics);
+    const auto rows = static_cast<double>(unit.rows);
+    const auto run = unit.stamp ? runs.find(unit.stamp->run_id) : runs.end();
+    double nulls = static_cast<double>(std::clamp<int64_t>(statistics.null_count, 0, unit.rows));
+    if (statistics.null_count < 0 && run != runs.end()) {
+      nulls = rows * std::clamp(run->second.model->null_share, 0.0, 1.0);
+    }
+    all_rows += rows;
+    all_nulls += nulls;
+    if (ends[i].knowledge == Knowledge::kBounds) {
+      if (statistics.lower) ends[i].lower = axis.Lower(*statistics.lower);
+      if (statistics.upper) ends[i].upper = axis.Upper(*statistics.upper);
+    }
+    if (rows <= nulls) continue;
+    if (run != runs.end()) {
+      run->second.rows += rows - nulls;
+    } else if (ends[i].lower != kNone && ends[i].upper != kNone) {
+      pieces.push_back({ends[i].lower, ends[i].upper, rows - nulls});
+      from_bounds = true;
+    }
+  }
+  bool from_runs = false;
+  for (const RunRecord& record : layout.runs) {  // in the order of the layout: deterministic sums
+    auto run = runs.find(record.run_id);
+    if (run == runs.end() || run->second.rows <= 0) continue;
+    AddRun(*run->second.model, run->second.rows, &axis, &pieces);
+    run->second.rows = 0;
+    from_runs = true;
+  }
+  axis.Sort();
+
+  std::vector<double> points, spans;
+  if (axis.size() > 0) Spread(axis, type, pieces, &points, &spans);
+  double total = 0;
+  for (size_t i = 0; i < axis.size(); ++i) total += points[i] + spans[i];
+
+  const bool known = total > 0;
+  std::vector<double> below(axis.size()), upto(axis.size());
+  if (known) {
+    const bool discrete = IsDiscrete(type);
+    distribution.steps_.reserve(axis.size());
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < axis.size(); ++i) {
+      below[i] = std::min(1.0, sum / total);
+      const double point = points[i] / total, span = spans[i] / total;
+      upto[i] = points[i] > 0 ? std::min(1.0, (sum + points[i]) / total) : below[i];
+      std::string value = type.fixed_width()
+                              ? EncodeFixed(type, std::min(axis.at(i).head, LargestFixed(type)))
+                              : std::string(axis.at(i).text);
+      distribution.steps_.push_back({std::move(value), below[i], upto[i], squares});
+      sum += points[i] + spans[i];
+      squares += point * point;
+      if (discrete && span > 0) squares += span * span / std::max(1.0, axis.Distance(i, i + 1, 0));
+    }
+    distribution.repeated_square_sum_ = std::min(1.0, squares);
+    distribution.source_ = from_runs && from_bounds ? "runs and bounds"
+                           : from_runs              ? "runs"
+                                                    : "bounds";
+  }
+  distribution.null_share_ = all_rows > 0 ? std::clamp(all_nulls / all_rows, 0.0, 1.0) : 0;
+
+  if (intervals) {
+    intervals->assign(layout.units.size(), {});
+    for (size_t i = 0; i < layout.units.size(); ++i) {
+      RankInterval& interval = (*intervals)[i];
+      interval.empty = ends[i].knowledge == Knowledge::kNothing;
+      interval.unknown = ends[i].knowledge == Knowledge::kUnknown;
+      if (interval.empty) continue;
+      interval.upto = 1;
+      if (!known) continue;
+      if (ends[i].lower != kNone) interval.below = below[axis.knot(ends[i].lower)];
+      if (ends[i].upper != kNone) interval.upto = upto[axis.knot(ends[i].upper)];
+    }
+  }
+  return distribution;
+}
+
+double KeyDistribution::At(std::string_view value, bool inclusive) const {
+  std::string next;
+  if (inclusive && IsDiscrete(type_)) {
+    const uint128 mapped = FixedValue(type_, value);
+    if (mapped >= LargestFixed(type_)) return 1;
+    next = EncodeFixed(type_, mapped + 1);
+    value = next;
+    inclusive = false;
+  }
+  auto above =
+      std::lower_bound(steps_.begin(), steps_.end(), value,
+                       [](const Step& step, std::string_view v) { return step.value < v; });
+  if (above == steps_.end()) return 1;
+  if (above->value == value) return inclusive ? above->upto : above->below;
+  if (above == steps_.begin()) return 0;
+  const Step& step = *(above - 1);
+  return step.upto + (above->below - step.upto) * Fraction(type_, step.value, above->value, value);
+}
+
+double KeyDistribution::Below(std::string_view value) const {
+  return steps_.empty() ? 0 : At(value, false);
+}
+
+double KeyDistribution::UpTo(std::string_view value) const {
+  return steps_.empty() ? 1 : At(value, true);
+}
+
+double KeyDistribution::Mass(const std::string* lower, const std::string* upper) const {
+  return std::clamp((upper ? UpTo(*upper) : 1) - (lower ? Below(*lower) : 0), 0.0, 1.0);
+}
+
+double KeyDistribution::RepeatedSquareSum(double below, double upto) const {
+  // Sum over the values whose ranks end at or before `rank`.
+  auto sum_to = [&](double rank) -> double {
+    auto after = std::upper_bound(steps_.begin(), steps_.end(), rank,
+                                  [](double r, const Step& step) { return r < step.below; });
+    if (after == steps_.begin()) return 0;
+    const Step& step = *(after - 1);
+    const double point = step.upto - step.below;
+    return step.squares + (point > 0 && step.upto <= rank ? point * point : 0);
+  };
+  if (upto >= 1) return std::max(0.0, repeated_square_sum_ - (below > 0 ? sum_to(below) : 0));
+  return std::max(0.0, sum_to(upto) - (below > 0 ? sum_to(below) : 0));
+}
+
+}  // namespace thalweg

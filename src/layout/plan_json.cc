@@ -1,0 +1,369 @@
+#include "layout/plan_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "util/units.h"
+
+namespace thalweg {
+namespace {
+
+using Row = std::vector<std::string>;
+
+/// Columns padded to their widest cell, two spaces apart, the first `left` columns to the left and
+/// the others to the right.
+std::string Aligned(const std::vector<Row>& rows, size_t left) {
+  std::vector<size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()), 0);
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - row[i].size(), ' ');
+      line += (i > 0 ? "  " : "") + (i < left ? row[i] + padding : padding + row[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string Number(double number) {
+  return number < 9.995   ? fmt::format("{:.2f}", number)
+         : number < 99.95 ? fmt::format("{:.1f}", number)
+                          : FormatCount(std::llround(number));
+}
+
+std::string Percent(double share) {
+  const double percent = share * 100;
+  return percent > 0 && percent < 0.095 ? "<0.1 %"
+                                        : fmt::format("{:.{}f} %", percent, percent < 9.95 ? 1 : 0);
+}
+
+std::string Count(int64_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", FormatCount(count), count == 1 ? one : many);
+}
+
+struct Totals {
+  int64_t units = 0, rows = 0, bytes = 0;
+  void Add(const Unit& unit) {
+    ++units;
+    rows += unit.rows;
+    bytes += unit.bytes;
+  }
+};
+
+Totals TableTotals(const Layout& layout) {
+  Totals totals;
+  for (const Unit& unit : layout.units) totals.Add(unit);
+  return totals;
+}
+
+Totals UnclusteredTotals(const Layout& layout) {
+  std::vector<char> in_cube(layout.units.size(), 0);
+  for (const Cube& cube : layout.cubes) {
+    for (int unit : cube.units) {
+      if (unit >= 0 && static_cast<size_t>(unit) < in_cube.size()) in_cube[unit] = 1;
+    }
+  }
+  Totals totals;
+  for (size_t i = 0; i < layout.units.size(); ++i) {
+    if (!in_cube[i]) totals.Add(layout.units[i]);
+  }
+  return totals;
+}
+
+/// How many cubes are in which state; `other_spec` of them are of the declared columns in another
+/// order, curve, width or algorithm.
+struct CubeCounts {
+  int64_t healthy = 0, partial = 0, mismatch = 0, oversized = 0, other_spec = 0;
+};
+
+CubeCounts CountCubes(const Layout& layout, const ClusteringSpec& spec) {
+  CubeCounts counts;
+  for (const Cube& cube : layout.cubes) {
+    bool other_spec = false;
+    const CubeHealth health = HealthOf(cube, spec, &other_spec);
+    counts.healthy += health == CubeHealth::kHealthy;
+    counts.partial += health == CubeHealth::kPartial;
+    counts.mismatch += health == CubeHealth::kMismatch;
+    counts.oversized += health == CubeHealth::kOversized;
+    counts.other_spec += other_spec;
+  }
+  return counts;
+}
+
+Json BoxJson(double files, double rows_share) {
+  return Json{{"files", files}, {"rows_share", rows_share}};
+}
+
+std::string ColumnNames(const Layout& layout, const ClusteringSpec* declared,
+                        const std::vector<int32_t>& field_ids) {
+  std::string names;
+  for (int32_t id : field_ids) {
+    std::string name = fmt::format("#{}", id);
+    auto look = [&](const std::vector<ClusteringColumn>& columns) {
+      for (const ClusteringColumn& column : columns) {
+        if (column.field_id == id) name = column.name;
+      }
+    };
+    look(layout.columns);
+    if (declared) look(declared->columns);
+    names += (names.empty() ? "" : ",") + name;
+  }
+  return names;
+}
+
+void AppendNotes(const std::vector<std::string>& notes, std::string* text) {
+  for (const std::string& note : notes) *text += "note: " + note + "\n";
+}
+
+std::string SpecText(const ClusteringSpec& spec) {
+  std::string names;
+  for (const ClusteringColumn& column : spec.columns)
+    names += (names.empty() ? "" : ", ") + column.name;
+  return fmt::format("{} ({}, {} bits, {}, policy {})", names, ToString(spec.curve),
+                     spec.bits_per_dim, ToString(spec.algorithm), ToString(spec.policy));
+}
+
+}  // namespace
+
+Json StatusJson(const Layout& layout, const ClusteringSpec* declared, const LayoutHealth& health) {
+  const Totals totals = TableTotals(layout), unclustered = UnclusteredTotals(layout);
+  Json json = Json::object();
+  json["snapshot"] = layout.snapshot_id;
+  json["units"] = totals.units;
+  json["bytes"] = totals.bytes;
+  json["rows"] = totals.rows;
+  json["depth"] = health.depth;
+  json["ideal"] = health.ideal;
+  json["efficiency"] = health.efficiency;
+  json["box_1_percent"] = BoxJson(health.box1_files, health.box1_rows);
+  json["box_10_percent"] = BoxJson(health.box10_files, health.box10_rows);
+  Json& keys = json["keys"] = Json::array();
+  for (const KeyHealth& key : health.keys) {
+    Json one = Json::object();
+    one["name"] = key.name;
+    one["depth_mean"] = key.depth_mean;
+    one["depth_p95"] = key.depth_p95;
+    one["depth_max"] = key.depth_max;
+    one["ideal"] = key.ideal;
+    one["unavoidable_share"] = key.unavoidable;
+    one["efficiency"] = key.efficiency;
+    one["rows_share"] = key.rows_share;
+    one["box_1_percent"] = BoxJson(key.box1_files, key.box1_rows);
+    one["box_10_percent"] = BoxJson(key.box10_files, key.box10_rows);
+    one["null_share"] = key.null_share;
+    one["null_units"] = key.null_units;
+    one["unknown_units"] = key.unknown_units;
+    one["constant_units"] = key.constant_units;
+    one["distribution"] = key.distribution;
+    one["depth_histogram"] = key.histogram;
+    keys.push_back(std::move(one));
+  }
+  Json& states = json["health"] = Json::object();
+  states["cubes"] = layout.cubes.size();
+  states["unclustered_units"] = unclustered.units;
+  states["unclustered_rows"] = unclustered.rows;
+  states["unclustered_bytes"] = unclustered.bytes;
+  if (declared) {
+    const CubeCounts counts = CountCubes(layout, *declared);
+    states["healthy"] = counts.healthy;
+    states["partial"] = counts.partial;
+    states["column_mismatch"] = counts.mismatch;
+    states["oversized"] = counts.oversized;
+    states["other_spec"] = counts.other_spec;
+  }
+  json["notes"] = layout.notes;
+  return json;
+}
+
+std::string StatusText(const Layout& layout, const ClusteringSpec* declared,
+                       const LayoutHealth& health) {
+  const Totals totals = TableTotals(layout), unclustered = UnclusteredTotals(layout);
+  std::string text = fmt::format("{}, {}, {}\n", Count(totals.units, "file", "files"),
+                                 FormatBytes(totals.bytes), Count(totals.rows, "row", "rows"));
+  text += "declared: " + (declared ? SpecText(*declared) : std::string("nothing")) + "\n";
+  std::string cubes = Count(static_cast<int64_t>(layout.cubes.size()), "cube", "cubes");
+  if (declared && !layout.cubes.empty()) {
+    const CubeCounts counts = CountCubes(layout, *declared);
+    std::string states;
+    auto add = [&](int64_t count, const char* what) {
+      if (count > 0)
+        states += fmt::format("{}{} {}", states.empty() ? "" : ", ", FormatCount(count), what);
+    };
+    add(counts.healthy, "healthy");
+    add(counts.partial, "partial");
+    add(counts.mismatch, "column_mismatch");
+    add(counts.oversized, "oversized");
+    cubes += " (" + states + ")";
+    if (counts.other_spec > 0) {
+      cubes += fmt::format(", {} of another column order, curve, width or algorithm",
+                           FormatCount(counts.other_spec));
+    }
+  }
+  text += fmt::format("layout: {}; {} unclustered ({})\n", cubes,
+                      Count(unclustered.units, "file", "files"), FormatBytes(unclustered.bytes));
+  if (totals.units > 0 && !health.keys.empty()) {
+    text += fmt::format("\nof {}, a query opens, and reads of the rows:\n",
+                        Count(totals.units, "file", "files"));
+    std::vector<Row> rows = {{"key", "= v", "p95", "max", "ideal", "efficiency", "rows", "1 % box",
+                              "rows", "10 % box", "rows"}};
+    for (const KeyHealth& key : health.keys) {
+      rows.push_back({key.name, Number(key.depth_mean), Number(key.depth_p95),
+                      Number(key.depth_max), Number(key.ideal), Percent(key.efficiency),
+                      Percent(key.rows_share), Number(key.box1_files), Percent(key.box1_rows),
+                      Number(key.box10_files), Percent(key.box10_rows)});
+    }
+    rows.push_back({"mean", Number(health.depth), "", "", Number(health.ideal),
+                    Percent(health.efficiency), "", "", "", "", ""});
+    rows.push_back({"all keys", "", "", "", "", "", "", Number(health.box1_files),
+                    Percent(health.box1_rows), Number(health.box10_files),
+                    Percent(health.box10_rows)});
+    text += Aligned(rows, 1);
+    text += "\n";
+    for (const KeyHealth& key : health.keys) {
+      text += fmt::format("{}: distribution from {}", key.name, key.distribution);
+      if (key.unavoidable >= 0.005) {
+        text += fmt::format("; {} of the ideal is due to repeated values, whatever the layout",
+                            Percent(key.unavoidable));
+      }
+      if (key.null_share > 0) {
+        text += fmt::format("; {} null, IS NULL opens {}", Percent(key.null_share),
+                            Count(std::llround(key.null_units), "file", "files"));
+      }
+      if (key.constant_units > 0)
+        text += fmt::format("; {} of one value", Count(key.constant_units, "file", "files"));
+      if (key.unknown_units > 0) {
+        text += fmt::format("; {} without usable statistics, counted as opened by every query",
+                            Count(key.unknown_units, "file", "files"));
+      }
+      text += "\n";
+    }
+  }
+  AppendNotes(layout.notes, &text);
+  return text;
+}
+
+Json PlanJson(const Layout& layout, const Plan& plan) {
+  Json json = Json::object();
+  const bool planned = !plan.selections.empty();
+  int64_t outputs = 0;
+  for (const Selection& selection : plan.selections) outputs += selection.predicted_units;
+  json["outcome"] = planned ? "planned" : "nothing-to-do";
+  json["reason"] = plan.reason;
+  json["snapshot_before"] = layout.snapshot_id;
+  json["rows"] = plan.rows;
+  json["source_units"] = plan.units_selected;
+  json["source_bytes"] = plan.bytes;
+  json["output_units"] = outputs;
+  json["depth_before"] = plan.depth_before;
+  json["depth_after"] = plan.depth_after;
+  json["prediction_correction"] = plan.correction;
+  Json& selections = json["selections"] = Json::array();
+  for (const Selection& selection : plan.selections) {
+    Json one = Json::object();
+    one["reason"] = selection.reason;
+    one["units"] = selection.units.size();
+    one["rows"] = selection.rows;
+    one["bytes"] = selection.bytes;
+    one["tasks"] = selection.tasks;
+    one["predicted_units"] = selection.predicted_units;
+    selections.push_back(std::move(one));
+  }
+  std::vector<std::string> notes = layout.notes;
+  notes.insert(notes.end(), plan.notes.begin(), plan.notes.end());
+  json["notes"] = notes;
+  return json;
+}
+
+std::string PlanText(const Layout& layout, const Plan& plan) {
+  std::string text;
+  if (plan.selections.empty()) {
+    text = "nothing to do: " + plan.reason + "\n";
+  } else {
+    int64_t tasks = 0, outputs = 0;
+    for (const Selection& selection : plan.selections) {
+      text += fmt::format("rewrite {}: {}, {}, {}\n", selection.reason,
+                          Count(static_cast<int64_t>(selection.units.size()), "file", "files"),
+                          FormatBytes(selection.bytes), Count(selection.rows, "row", "rows"));
+      tasks += selection.tasks;
+      outputs += selection.predicted_units;
+    }
+    text += fmt::format("in {}, into about {}\n", Count(tasks, "task", "tasks"),
+                        Count(outputs, "file", "files"));
+    text += fmt::format(
+        "files opened by an equality, mean over the keys: {} of {} now, about {} of {} "
+        "afterwards\n",
+        Number(plan.depth_before), FormatCount(static_cast<int64_t>(layout.units.size())),
+        Number(plan.depth_after), FormatCount(plan.units_after));
+  }
+  AppendNotes(layout.notes, &text);
+  AppendNotes(plan.notes, &text);
+  return text;
+}
+
+Json CubesJson(const Layout& layout, const ClusteringSpec* declared) {
+  Json json = Json::object();
+  Json& cubes = json["cubes"] = Json::array();
+  for (const Cube& cube : layout.cubes) {
+    Json one = Json::object();
+    one["cube_id"] = cube.cube_id;
+    one["run_id"] = cube.run_id;
+    one["files"] = cube.units.size();
+    one["rows"] = cube.rows;
+    one["bytes"] = cube.bytes;
+    one["columns"] = ColumnNames(layout, declared, cube.field_ids);
+    one["field_ids"] = cube.field_ids;
+    one["spec_id"] = cube.spec_id;
+    one["snapshot_id"] = cube.snapshot_id;
+    if (declared) {
+      one["health"] = ToString(HealthOf(cube, *declared));
+      one["same_spec"] = cube.spec_id == declared->SpecId();
+    } else {
+      one["health"] = nullptr;
+      one["same_spec"] = nullptr;
+    }
+    cubes.push_back(std::move(one));
+  }
+  const Totals unclustered = UnclusteredTotals(layout);
+  json["unclustered_units"] = unclustered.units;
+  json["unclustered_bytes"] = unclustered.bytes;
+  json["notes"] = layout.notes;
+  return json;
+}
+
+std::string CubesText(const Layout& layout, const ClusteringSpec* declared) {
+  std::string text;
+  if (!layout.cubes.empty()) {
+    std::vector<Row> rows = {
+        {"cube", "run", "columns", "snapshot", "health", "files", "rows", "size"}};
+    for (const Cube& cube : layout.cubes) {
+      std::string health = "-";
+      if (declared) {
+        bool other_spec = false;
+        health = ToString(HealthOf(cube, *declared, &other_spec));
+        if (other_spec) health += " (other spec)";
+      }
+      rows.push_back({cube.cube_id, cube.run_id, ColumnNames(layout, declared, cube.field_ids),
+                      cube.snapshot_id.empty() ? "-" : cube.snapshot_id, health,
+                      FormatCount(static_cast<int64_t>(cube.units.size())), FormatCount(cube.rows),
+                      FormatBytes(cube.bytes)});
+    }
+    text += Aligned(rows, 5);
+  }
+  const Totals unclustered = UnclusteredTotals(layout);
+  text += fmt::format("{}, {} unclustered ({})\n",
+                      Count(static_cast<int64_t>(layout.cubes.size()), "cube", "cubes"),
+                      Count(unclustered.units, "file", "files"), FormatBytes(unclustered.bytes));
+  AppendNotes(layout.notes, &text);
+  return text;
+}
+
+}  // namespace thalweg

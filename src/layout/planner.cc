@@ -1,0 +1,519 @@
+#include "layout/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "util/status.h"
+#include "util/units.h"
+
+namespace thalweg {
+namespace {
+
+/// What is selected whole or not at all: an unclustered unit, or a cube.
+struct Item {
+  enum class Kind { kUnclustered, kPartial, kOversized, kMismatch, kOtherSpec, kHealthy };
+  Kind kind = Kind::kUnclustered;
+  /// Rewriting it is of use by itself; a partial cube of the declared columns only gains by being
+  /// merged with another run.
+  bool useful_alone = false;
+  std::vector<int> units;
+  int64_t rows = 0;
+  int64_t bytes = 0;
+  double gain = 0;  ///< mean over the keys of the widths that a sort would save
+  std::string_view run_id;
+};
+
+std::string Plural(int64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", FormatCount(count), count == 1 ? one : many);
+}
+
+std::set<int32_t> SetOf(const std::vector<int32_t>& ids) { return {ids.begin(), ids.end()}; }
+
+std::set<int32_t> ColumnSet(const ClusteringSpec& spec) {
+  std::set<int32_t> ids;
+  for (const ClusteringColumn& column : spec.columns) ids.insert(column.field_id);
+  return ids;
+}
+
+/// Rank intervals of all units on all keys, and the distributions behind them.
+struct Ranks {
+  std::vector<KeyDistribution> keys;
+  std::vector<std::vector<RankInterval>> intervals;
+
+  explicit Ranks(const Layout& layout) : intervals(layout.columns.size()) {
+    for (size_t k = 0; k < layout.columns.size(); ++k) {
+      keys.push_back(KeyDistribution::Make(layout, static_cast<int>(k), &intervals[k]));
+    }
+  }
+  double width(int unit) const {
+    double sum = 0;
+    for (const auto& key : intervals) sum += key[static_cast<size_t>(unit)].width();
+    return keys.empty() ? 0 : sum / static_cast<double>(keys.size());
+  }
+  /// Predicted depth, mean over the keys, of one sort of these units into `outputs`.
+  double Predict(const std::vector<int>& units, double outputs) const {
+    double sum = 0;
+    for (size_t k = 0; k < keys.size(); ++k) {
+      double below = 1, upto = 0;
+      int64_t holding = 0;
+      for (int unit : units) {
+        const RankInterval& interval = intervals[k][static_cast<size_t>(unit)];
+        if (interval.empty) continue;
+        ++holding;
+        below = std::min(below, interval.below);
+        upto = std::max(upto, interval.upto);
+      }
+      if (holding == 0 || upto <= below) continue;
+      const double extent = upto - below;
+      sum += PredictDepth(extent, outputs, static_cast<int>(keys.size()),
+                          keys[k].RepeatedSquareSum(below, upto) / extent);
+    }
+    return keys.empty() ? 0 : sum / static_cast<double>(keys.size());
+  }
+};
+
+/// Geometric mean of what past runs achieved of their predictions, within a factor of two.
+double CorrectionOf(const Layout& layout) {
+  double sum = 0;
+  int count = 0;
+  for (const RunRecord& run : layout.runs) {
+    if (!(run.predicted_depth > 0) || !(run.achieved_depth > 0) ||
+        !(run.prediction_correction > 0)) {
+      continue;
+    }
+    sum += std::log(run.achieved_depth / (run.predicted_depth / run.prediction_correction));
+    ++count;
+  }
+  return count > 0 ? std::clamp(std::exp(sum / count), 0.5, 2.0) : 1;
+}
+
+int PredictUnits(int64_t rows, int64_t bytes, const ClusteringSpec& spec,
+                 int64_t target_file_bytes) {
+  const int64_t cubes = CubesOf(bytes, spec.target_cube_bytes);
+  const double per_cube = static_cast<double>(bytes) / static_cast<double>(cubes);
+  const double files = std::max(1.0, std::round(per_cube / static_cast<double>(target_file_bytes)));
+  const double units = std::min(static_cast<double>(cubes) * files, static_cast<double>(rows));
+  return static_cast<int>(std::clamp(units, 1.0, 1e9));
+}
+
+struct Totals {
+  int64_t units = 0, rows = 0, bytes = 0;
+  void Add(const Item& item) {
+    units += static_cast<int64_t>(item.units.size());
+    rows += item.rows;
+    bytes += item.bytes;
+  }
+  bool Fits(const Budgets& budgets) const {
+    return (budgets.max_units < 0 || units <= budgets.max_units) &&
+           (budgets.max_rows < 0 || rows <= budgets.max_rows) &&
+           (budgets.max_bytes < 0 || bytes <= budgets.max_bytes);
+  }
+};
+
+Totals TotalsOf(const std::vector<const Item*>& items) {
+  Totals totals;
+  for (const Item* item : items) totals.Add(*item);
+  return totals;
+}
+
+/// Whether rewriting a set of items makes progress, given all the partial cubes there are (see
+/// MakePlan).
+class Usefulness {
+ public:
+  Usefulness(const std::vector<Item>& candidates, const ClusteringSpec& spec) : spec_(spec) {
+    for (const Item& item : candidates) partial_ += item.kind == Item::Kind::kPartial;
+  }
+  /// Items added one after another.
+  void Add(const Item& item) {
+    alone_ |= item.useful_alone;
+    bytes_ += item.bytes;
+    ++count_;
+    runs_.insert(item.run_id);
+  }
+  bool useful() const {
+    if (alone_) return true;
+    if (runs_.size() < 2) return false;
+    if (count_ == partial_) return true;  // one run is left of all
+    // Fewer partial cubes afterwards: the new ones are healthy, or fewer.
+    const int64_t cubes = CubesOf(bytes_, spec_.target_cube_bytes);
+    return bytes_ / cubes >= spec_.min_cube_bytes || cubes < count_;
+  }
+
+ private:
+  const ClusteringSpec& spec_;
+  int64_t partial_ = 0;
+  bool alone_ = false;
+  int64_t bytes_ = 0;
+  int64_t count_ = 0;
+  std::set<std::string_view> runs_;
+};
+
+/// Takes candidates in order as far as they fit the budgets, and of these the longest useful
+/// beginning.
+std::vector<const Item*> Take(const std::vector<Item>& candidates,
+                              const std::vector<const Item*>& order, const Budgets& budgets,
+                              const ClusteringSpec& spec) {
+  std::vector<const Item*> taken;
+  Totals totals;
+  Usefulness usefulness(candidates, spec);
+  size_t useful = 0;
+  for (const Item* item : order) {
+    Totals with = totals;
+    with.Add(*item);
+    if (!with.Fits(budgets)) continue;
+    totals = with;
+    taken.push_back(item);
+    usefulness.Add(*item);
+    if (usefulness.useful()) useful = taken.size();
+  }
+  taken.resize(useful);
+  return taken;
+}
+
+/// "the smallest useful rewrite needs 2 units of 13.1 MiB; --max-source-bytes is 1 MiB"
+std::string TooSmall(const std::vector<Item>& candidates, const Budgets& budgets,
+                     const ClusteringSpec& spec) {
+  struct Measure {
+    const char* option;
+    int64_t budget;
+    std::function<int64_t(const Totals&)> of;
+    std::function<std::string(int64_t)> text;
+  };
+  const Measure measures[] = {
+      {"--max-source-bytes", budgets.max_bytes, [](const Totals& t) { return t.bytes; },
+       FormatBytes},
+      {"--max-source-files", budgets.max_units, [](const Totals& t) { return t.units; },
+       FormatCount},
+      {"--max-source-rows", budgets.max_rows, [](const Totals& t) { return t.rows; }, FormatCount},
+  };
+  std::string together;
+  for (const Measure& measure : measures) {
+    if (measure.budget < 0) continue;
+    auto size = [&](const Item* item) { return measure.of(TotalsOf({item})); };
+    std::vector<const Item*> order;
+    for (const Item& item : candidates) order.push_back(&item);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](const Item* a, const Item* b) { return size(a) < size(b); });
+    // The smallest item that is of use alone, or the shortest useful beginning of the order.
+    std::vector<const Item*> smallest;
+    Usefulness usefulness(candidates, spec);
+    for (const Item* item : order) {
+      if (item->useful_alone) {
+        smallest = {item};
+        break;
+      }
+      smallest.push_back(item);
+      usefulness.Add(*item);
+      if (usefulness.useful()) break;
+    }
+    const Totals totals = TotalsOf(smallest);
+    const std::string needs =
+        fmt::format("the smallest useful rewrite needs {} of {} ({} rows); {} is {}",
+                    Plural(totals.units, "unit", "units"), FormatBytes(totals.bytes),
+                    FormatCount(totals.rows), measure.option, measure.text(measure.budget));
+    if (measure.of(totals) > measure.budget) return needs;
+    if (together.empty()) together = needs + ", and the budgets together leave no room";
+  }
+  return together;
+}
+
+std::string Describe(const std::vector<const Item*>& items) {
+  static constexpr struct {
+    Item::Kind kind;
+    const char *one, *many;
+  } kNames[] = {
+      {Item::Kind::kUnclustered, "unclustered unit", "unclustered units"},
+      {Item::Kind::kPartial, "partial cube", "partial cubes"},
+      {Item::Kind::kOversized, "oversized cube", "oversized cubes"},
+      {Item::Kind::kMismatch, "cube of other columns", "cubes of other columns"},
+      {Item::Kind::kOtherSpec, "cube of another order, curve, width or algorithm",
+       "cubes of another order, curve, width or algorithm"},
+      {Item::Kind::kHealthy, "healthy cube", "healthy cubes"},
+  };
+  std::string text;
+  for (const auto& name : kNames) {
+    const auto count = std::count_if(items.begin(), items.end(),
+                                     [&](const Item* item) { return item->kind == name.kind; });
+    if (count == 0) continue;
+    text += (text.empty() ? "" : ", ") + Plural(count, name.one, name.many);
+  }
+  return text;
+}
+
+CubeHealth HealthOf(int64_t bytes, const std::vector<int32_t>& field_ids,
+                    const std::string& spec_id, const ClusteringSpec& spec, bool* other_spec) {
+  const bool same_set = SetOf(field_ids) == ColumnSet(spec);
+  if (other_spec) *other_spec = same_set && spec_id != spec.SpecId();
+  if (bytes < spec.min_cube_bytes) return CubeHealth::kPartial;
+  if (!same_set) return CubeHealth::kMismatch;
+  const double limit = 1.5 * static_cast<double>(spec.target_cube_bytes);
+  return static_cast<double>(bytes) > limit ? CubeHealth::kOversized : CubeHealth::kHealthy;
+}
+
+arrow::Result<std::vector<Item>> MakeItems(const Layout& layout, const ClusteringSpec& spec,
+                                           bool full) {
+  std::vector<Item> items;
+  std::vector<char> in_cube(layout.units.size(), 0);
+  const std::set<int32_t> columns = ColumnSet(spec);
+  for (const Cube& cube : layout.cubes) {
+    Item item;
+    item.run_id = cube.run_id;
+    for (int unit : cube.units) {
+      if (unit < 0 || static_cast<size_t>(unit) >= layout.units.size() || in_cube[unit]) {
+        return Invalid("cube {}: unit {} does not exist or is in two cubes", cube.cube_id, unit);
+      }
+      in_cube[unit] = 1;
+      item.units.push_back(unit);
+      item.rows += layout.units[unit].rows;
+      item.bytes += layout.units[unit].bytes;
+    }
+    if (item.units.empty()) continue;
+    bool other_spec = false;
+    const bool same_set = SetOf(cube.field_ids) == columns;
+    // By what is left of it: another engine may have removed some of its files.
+    switch (HealthOf(item.bytes, cube.field_ids, cube.spec_id, spec, &other_spec)) {
+      case CubeHealth::kPartial:
+        item.kind = Item::Kind::kPartial;
+        item.useful_alone = !same_set || (full && other_spec);
+        break;
+      case CubeHealth::kOversized:
+        item.kind = item.rows > 1 ? Item::Kind::kOversized : Item::Kind::kHealthy;
+        item.useful_alone = item.rows > 1;
+        break;
+      case CubeHealth::kMismatch:
+        item.kind = Item::Kind::kMismatch;
+        item.useful_alone = true;
+        break;
+      case CubeHealth::kHealthy:
+        item.kind = other_spec ? Item::Kind::kOtherSpec : Item::Kind::kHealthy;
+        item.useful_alone = true;
+        break;
+    }
+    items.push_back(std::move(item));
+  }
+  for (size_t i = 0; i < layout.units.size(); ++i) {
+    if (in_cube[i]) continue;
+    Item item;
+    item.useful_alone = true;
+    item.units = {static_cast<int>(i)};
+    item.rows = layout.units[i].rows;
+    item.bytes = layout.units[i].bytes;
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+/// The table is the output of one run with the declared spec, and no cube is too large: sorting it
+/// again would change nothing.
+bool IsPerfect(const Layout& layout, const std::vector<Item>& items, const ClusteringSpec& spec) {
+  const std::string spec_id = spec.SpecId();
+  for (const Item& item : items) {
+    if (item.kind == Item::Kind::kUnclustered || item.kind == Item::Kind::kOversized) return false;
+    if (item.run_id != items.front().run_id) return false;
+  }
+  return std::all_of(layout.cubes.begin(), layout.cubes.end(), [&](const Cube& cube) {
+    return cube.units.empty() || cube.spec_id == spec_id;
+  });
+}
+
+}  // namespace
+
+std::string_view ToString(CubeHealth health) {
+  switch (health) {
+    case CubeHealth::kHealthy:
+      return "healthy";
+    case CubeHealth::kPartial:
+      return "partial";
+    case CubeHealth::kMismatch:
+      return "column_mismatch";
+    case CubeHealth::kOversized:
+      return "oversized";
+  }
+  return "";
+}
+
+CubeHealth HealthOf(const Cube& cube, const ClusteringSpec& spec, bool* other_spec) {
+  return HealthOf(cube.bytes, cube.field_ids, cube.spec_id, spec, other_spec);
+}
+
+int64_t CubesOf(int64_t bytes, int64_t target_cube_bytes) {
+  const double cubes =
+      static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(1, target_cube_bytes));
+  return std::max<int64_t>(1, std::llround(cubes));
+}
+
+arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec,
+                             const PlanOptions& options) {
+  if (options.target_file_bytes <= 0) return Invalid("the target file size must be above 0");
+  if (layout.columns.size() != spec.columns.size() || layout.types.size() != spec.columns.size()) {
+    return Invalid("the layout does not describe the clustering columns");
+  }
+  for (size_t k = 0; k < spec.columns.size(); ++k) {
+    if (layout.columns[k].field_id != spec.columns[k].field_id) {
+      return Invalid("the layout does not describe clustering column {}", spec.columns[k].name);
+    }
+  }
+  Plan plan;
+  if (spec.policy == Policy::kOverlap) {
+    plan.notes.push_back(
+        "policy overlap is not available yet in this version: size was used (the property is "
+        "kept)");
+  }
+  if (layout.units.empty()) {
+    plan.reason = "the table is empty";
+    return plan;
+  }
+  ARROW_ASSIGN_OR_RAISE(std::vector<Item> all, MakeItems(layout, spec, options.full));
+  const Ranks ranks(layout);
+  double depth = 0;
+  for (size_t i = 0; i < layout.units.size(); ++i) depth += ranks.width(static_cast<int>(i));
+  plan.depth_before = plan.depth_after = depth;
+  plan.units_after = static_cast<int>(layout.units.size());
+
+  int64_t mismatched = 0, other_spec = 0;
+  Totals everything;
+  for (const Item& item : all) {
+    everything.Add(item);
+    mismatched += item.kind == Item::Kind::kMismatch;
+    other_spec += item.kind == Item::Kind::kOtherSpec;
+  }
+  const bool everything_fits = everything.Fits(options.budgets);
+
+  if (options.full && IsPerfect(layout, all, spec)) {
+    plan.reason = fmt::format(
+        "everything is the output of one run ({}) with the declared clustering: a full rewrite "
+        "would change nothing",
+        all.front().run_id);
+    return plan;
+  }
+  std::vector<Item> candidates;
+  bool one_run = true;
+  std::string_view partial_run;
+  for (Item& item : all) {
+    const bool by_size = item.kind == Item::Kind::kUnclustered ||
+                         item.kind == Item::Kind::kPartial || item.kind == Item::Kind::kOversized;
+    const bool by_full = options.full && (everything_fits || item.kind != Item::Kind::kHealthy);
+    if (!by_size && !by_full) continue;
+    if (item.kind == Item::Kind::kPartial) {
+      if (partial_run.empty()) partial_run = item.run_id;
+      one_run &= item.run_id == partial_run;
+    }
+    candidates.push_back(std::move(item));
+  }
+  if (!options.full) {
+    if (mismatched > 0) {
+      plan.notes.push_back(fmt::format("{} clustered by other columns: only --full rewrites them",
+                                       Plural(mismatched, "healthy cube is", "healthy cubes are")));
+    }
+    if (other_spec > 0) {
+      plan.notes.push_back(fmt::format(
+          "{} of another column order, curve, width or algorithm: only --full rewrites them",
+          Plural(other_spec, "healthy cube is", "healthy cubes are")));
+    }
+  }
+  const bool any_alone = std::any_of(candidates.begin(), candidates.end(),
+                                     [](const Item& item) { return item.useful_alone; });
+  if (candidates.empty()) {
+    plan.reason =
+        options.full ? fmt::format(
+                           "all cubes are healthy and of the declared clustering; sorting the "
+                           "whole table as one needs {} of {}, more than the budget",
+                           Plural(everything.units, "unit", "units"), FormatBytes(everything.bytes))
+        : mismatched > 0 ? "there is no unclustered unit and no cube below the minimum size (cubes "
+                           "of other columns are rewritten by --full)"
+                         : "all units are in healthy cubes";
+    return plan;
+  }
+  if (!any_alone && one_run) {
+    plan.reason = fmt::format(
+        "{} below the minimum size of {} all come from one run ({}): sorting them again would "
+        "change nothing",
+        Plural(static_cast<int64_t>(candidates.size()), "cube", "cubes"),
+        FormatBytes(spec.min_cube_bytes), partial_run);
+    if (candidates.size() == 1) {
+      plan.reason = fmt::format(
+          "the only cube below the minimum size of {} comes from one run ({}): sorting it again "
+          "would change nothing",
+          FormatBytes(spec.min_cube_bytes), partial_run);
+    }
+    return plan;
+  }
+
+  // What a unit would keep of its width: its share, by bytes, of the depth that one sort of all
+  // candidates is predicted to have.
+  std::vector<int> units;
+  Totals wanted;
+  for (const Item& item : candidates) {
+    units.insert(units.end(), item.units.begin(), item.units.end());
+    wanted.Add(item);
+  }
+  const double sorted_depth = ranks.Predict(
+      units, PredictUnits(wanted.rows, wanted.bytes, spec, options.target_file_bytes));
+  const double per_byte = sorted_depth / static_cast<double>(std::max<int64_t>(1, wanted.bytes));
+  for (Item& item : candidates) {
+    for (int unit : item.units) item.gain += ranks.width(unit);
+    item.gain = std::max(0.0, item.gain - per_byte * static_cast<double>(item.bytes));
+  }
+  std::vector<const Item*> order;
+  for (const Item& item : candidates) order.push_back(&item);
+  auto gain_per_byte = [](const Item* item) {
+    return item->gain / static_cast<double>(std::max<int64_t>(1, item->bytes));
+  };
+  // Ties (and partial cubes of one width) the small ones first; then by unit id, so that the plan
+  // does not depend on the listing.
+  std::stable_sort(order.begin(), order.end(), [&](const Item* a, const Item* b) {
+    const double x = gain_per_byte(a), y = gain_per_byte(b);
+    if (x != y) return x > y;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes;
+    return layout.units[a->units.front()].id < layout.units[b->units.front()].id;
+  });
+  std::vector<const Item*> chosen = Take(candidates, order, options.budgets, spec);
+  if (chosen.empty()) {  // a large cube may have stood in the way of two small ones
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Item* a, const Item* b) { return a->bytes < b->bytes; });
+    chosen = Take(candidates, order, options.budgets, spec);
+  }
+  if (chosen.empty()) {
+    plan.reason = TooSmall(candidates, options.budgets, spec);
+    return plan;
+  }
+  Selection selection;
+  selection.reason = Describe(chosen);
+  for (const Item* item : chosen) {
+    selection.units.insert(selection.units.end(), item->units.begin(), item->units.end());
+    selection.rows += item->rows;
+    selection.bytes += item->bytes;
+  }
+  std::sort(selection.units.begin(), selection.units.end());
+  selection.predicted_units =
+      PredictUnits(selection.rows, selection.bytes, spec, options.target_file_bytes);
+  if (options.max_task_bytes > 0) {
+    const int64_t tasks = (selection.bytes + options.max_task_bytes - 1) / options.max_task_bytes;
+    selection.tasks = static_cast<int>(std::clamp<int64_t>(
+        tasks, 1, std::max<int64_t>(1, std::min<int64_t>(selection.rows, 1'000'000))));
+  }
+  if (chosen.size() < candidates.size()) {
+    plan.notes.push_back(fmt::format(
+        "left for later runs by the budget: {} of {}",
+        Plural(wanted.units - static_cast<int64_t>(selection.units.size()), "unit", "units"),
+        FormatBytes(wanted.bytes - selection.bytes)));
+  }
+  plan.correction = CorrectionOf(layout);
+  plan.depth_after = plan.correction * ranks.Predict(selection.units, selection.predicted_units);
+  for (int unit : selection.units) depth -= ranks.width(unit);
+  plan.depth_after += std::max(0.0, depth);
+  plan.rows = selection.rows;
+  plan.bytes = selection.bytes;
+  plan.units_selected = static_cast<int>(selection.units.size());
+  plan.units_after =
+      static_cast<int>(layout.units.size()) - plan.units_selected + selection.predicted_units;
+  plan.selections.push_back(std::move(selection));
+  return plan;
+}
+
+}  // namespace thalweg
