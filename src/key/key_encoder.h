@@ -19,9 +19,11 @@ using Key128 = unsigned __int128;
 /// Columns of one batch -> curve keys. Immutable and thread-safe.
 class KeyEncoder {
  public:
-  static arrow::Result<KeyEncoder> Make(Curve curve, int bits_per_dim, std::vector<ColumnModel> models);
+  static arrow::Result<KeyEncoder> Make(Curve curve, int bits_per_dim,
+                                        std::vector<ColumnModel> models);
 
-  /// bits_per_dim times the number of columns, at most 128. Keys are right-aligned: below 2^key_bits.
+  /// bits_per_dim times the number of columns, at most 128. Keys are right-aligned: below
+  /// 2^key_bits.
   int key_bits() const { return bits_ * static_cast<int>(models_.size()); }
   /// Keys of more than 64 bits travel as Key128.
   bool wide() const { return key_bits() > 64; }
@@ -29,9 +31,11 @@ class KeyEncoder {
   int bits_per_dim() const { return bits_; }
   const std::vector<ColumnModel>& models() const { return models_; }
 
-  /// `columns[k]` is the array of key column k, all of the same length. Call Encode when !wide(), EncodeWide otherwise.
+  /// `columns[k]` is the array of key column k, all of the same length. Call Encode when !wide(),
+  /// EncodeWide otherwise.
   arrow::Status Encode(const std::vector<std::shared_ptr<arrow::Array>>& columns, Key64* out) const;
-  arrow::Status EncodeWide(const std::vector<std::shared_ptr<arrow::Array>>& columns, Key128* out) const;
+  arrow::Status EncodeWide(const std::vector<std::shared_ptr<arrow::Array>>& columns,
+                           Key128* out) const;
 
   /// Models, curve and bits, serialised and bounds-checked on reading.
   arrow::Result<std::string> Serialize() const;

@@ -10,7 +10,8 @@
 
 namespace thalweg {
 
-/// How the values of a clustering column become order-preserving values (step 1 of typed-quantile-rank-v1).
+/// How the values of a clustering column become order-preserving values (step 1 of
+/// typed-quantile-rank-v1).
 struct KeyType {
   enum class Kind { kBool, kSigned, kUnsigned, kFloat, kDecimal128, kUtf8 };
   Kind kind = Kind::kSigned;
@@ -22,8 +23,8 @@ struct KeyType {
   bool operator==(const KeyType&) const = default;
 };
 
-/// The key type of an Arrow type; dictionary types count as their value type. Types that the algorithm does not take are an
-/// error that names the type and lists what is accepted.
+/// The key type of an Arrow type; dictionary types count as their value type. Types that the
+/// algorithm does not take are an error that names the type and lists what is accepted.
 arrow::Result<KeyType> KeyTypeOf(const arrow::DataType& type, Algorithm algorithm);
 
 }  // namespace thalweg

@@ -14,8 +14,9 @@
 
 namespace thalweg {
 
-/// The model of one column: its retained values in ascending order, duplicates included (step 4), or a fixed domain (no
-/// samples: the coordinate is the top bits of the mapped value). Immutable and thread-safe.
+/// The model of one column: its retained values in ascending order, duplicates included (step 4),
+/// or a fixed domain (no samples: the coordinate is the top bits of the mapped value). Immutable
+/// and thread-safe.
 class ColumnModel {
  public:
   /// `sorted`: encoded values in ascending order.
@@ -33,8 +34,9 @@ class ColumnModel {
   /// The i-th value in ascending order, encoded.
   std::string value(int64_t i) const;
 
-  /// Coordinates of `bits` (1..32) bits for all rows (step 5); null gives 2^bits - 1. `values` may be a dictionary array.
-  /// `out` has room for values.length() entries. Uses the fastest kernel of this processor.
+  /// Coordinates of `bits` (1..32) bits for all rows (step 5); null gives 2^bits - 1. `values` may
+  /// be a dictionary array. `out` has room for values.length() entries. Uses the fastest kernel of
+  /// this processor.
   arrow::Status Coordinates(const arrow::Array& values, int bits, uint32_t* out) const;
   /// The coordinate of one encoded value.
   uint32_t Coordinate(std::string_view encoded, int bits) const;

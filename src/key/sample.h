@@ -14,24 +14,27 @@
 
 namespace thalweg {
 
-/// A partial sample of one column: the candidates of smallest (priority, address), as steps 2 and 3 of typed-quantile-rank-v1
-/// define them. Mergeable: the result does not depend on how rows were split over partial samples nor on the order.
-/// Memory is bounded by about twice the format's 8 MiB. Not thread-safe; use one per thread and merge.
+/// A partial sample of one column: the candidates of smallest (priority, address), as steps 2 and 3
+/// of typed-quantile-rank-v1 define them. Mergeable: the result does not depend on how rows were
+/// split over partial samples nor on the order. Memory is bounded by about twice the format's 8
+/// MiB. Not thread-safe; use one per thread and merge.
 class ColumnSample {
  public:
-  /// `column_position`: the position of the column in the table's schema, which goes into the priorities.
+  /// `column_position`: the position of the column in the table's schema, which goes into the
+  /// priorities.
   ColumnSample(KeyType type, int column_position);
   ~ColumnSample();
   ColumnSample(ColumnSample&&) noexcept;
   ColumnSample& operator=(ColumnSample&&) noexcept;
 
-  /// Row i of `values` has the address `first_address + i`, or `addresses[i]` when given. Nulls are no candidates.
-  /// Dictionary arrays are taken as their values.
+  /// Row i of `values` has the address `first_address + i`, or `addresses[i]` when given. Nulls are
+  /// no candidates. Dictionary arrays are taken as their values.
   arrow::Status Add(const arrow::Array& values, uint64_t first_address,
                     const uint64_t* addresses = nullptr);
   arrow::Status Merge(const ColumnSample& other);
 
-  /// The retained candidates in (priority, address) order; for tests and for sending partial samples.
+  /// The retained candidates in (priority, address) order; for tests and for sending partial
+  /// samples.
   struct Candidate {
     uint64_t priority;
     uint64_t address;
