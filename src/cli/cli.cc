@@ -1,0 +1,149 @@
+#include "cli/cli.h"
+
+#include <arrow/compute/initialize.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "iceberg/iceberg_table.h"
+#include "table/open.h"
+#include "util/status.h"
+#include "util/version.h"
+
+namespace thalweg::cli {
+namespace {
+
+constexpr int kInterrupted = 130;
+
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  thalweg set prod.web.events --columns user_id,event_time\n"
+    "  thalweg status prod.web.events\n"
+    "  thalweg optimize prod.web.events\n\n"
+    "TABLE is a path if it contains / or ://, ends in .lance, or exists; else "
+    "CATALOG.NAMESPACE.TABLE, with catalogs\n"
+    "configured as for PyIceberg (.pyiceberg.yaml, PYICEBERG_CATALOG__NAME__KEY, "
+    "--catalog-property).\n"
+    "Sizes: KB MB GB are powers of 1000, KiB MiB GiB of 1024, bare numbers bytes.\n"
+    "Exit codes: 0 done or nothing to do, 1 error, 2 usage, 3 conflict, 4 outcome unknown, 130 "
+    "interrupted.\n"
+    "thalweg COMMAND --help says more.";
+
+int ExitCode(const arrow::Status& status) {
+  switch (KindOf(status)) {
+    case FailureKind::kUsage:
+      return 2;
+    case FailureKind::kConflict:
+      return 3;
+    case FailureKind::kUnknown:
+      return 4;
+    case FailureKind::kError:
+      break;
+  }
+  return 1;
+}
+
+void PrintError(bool json, std::string_view kind, const std::string& message) {
+  std::fprintf(stderr, "thalweg: %s\n", message.c_str());
+  if (json) WriteOut(DumpJson(ErrorJson(kind, message)) + "\n");
+}
+
+int Report(const Session& session, const arrow::Status& status) {
+  if (status.ok()) return 0;
+  if (status.IsCancelled()) {
+    PrintError(session.json, "error", "interrupted; " + session.left_behind);
+    return kInterrupted;
+  }
+  PrintError(session.json, KindName(status), OneLine(status));
+  return ExitCode(status);
+}
+
+/// What the parser says, with the next step, as one line.
+std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error) {
+  std::string command = "thalweg";
+  for (const CLI::App* used : app.get_subcommands()) command += " " + used->get_name();
+  std::string message = OneLine(arrow::Status::Invalid(error.what()));
+  while (!message.empty() && message.back() == '.') message.pop_back();
+  return fmt::format("{}; see {} --help", message, command);
+}
+
+/// A first word that is no command: said as such, rather than as an unexpected argument.
+std::string UnknownCommand(const CLI::App& app, int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with("-")) {
+      if (word == "--catalog-property") ++i;
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands({})) {
+      if (command->get_name() == word) return "";
+      names.push_back(command->get_name());
+    }
+    return fmt::format("unknown command \"{}\"; the commands are: {}", word,
+                       fmt::join(names, ", "));
+  }
+  return "";
+}
+
+int Run(int argc, const char* const* argv, Session& session) {
+  CLI::App app("Liquid clustering for lake tables.", "thalweg");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", fmt::format("thalweg {}", kVersion));
+  app.add_flag("--json", session.json, "print one JSON object on standard output");
+  app.add_flag("--quiet", session.quiet, "print nothing but errors");
+  app.add_option("--catalog-property", session.catalog_properties,
+                 "a property of the catalog; repeatable")
+      ->option_text("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.footer(kFooter);
+  AddDeclareCommands(app, session);
+  AddWriteCommand(app, session);
+  AddInspectCommands(app, session);
+  AddRunCommands(app, session);
+  AddTaskCommands(app, session);
+
+  // A usage error comes before the flags are read.
+  const bool json = std::any_of(
+      argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+  if (const std::string message = UnknownCommand(app, argc, argv); !message.empty()) {
+    PrintError(json, "usage", message);
+    return 2;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);  // --help, --version
+  } catch (const CLI::ParseError& error) {
+    PrintError(json, "usage", UsageMessage(app, error));
+    return 2;
+  }
+  return Report(session, session.action());
+}
+
+}  // namespace
+
+int Main(int argc, const char* const* argv) {
+  // A reader that goes away must not end a run half-way.
+  std::signal(SIGPIPE, SIG_IGN);
+  Session session;
+  try {
+    if (auto status = arrow::compute::Initialize(); !status.ok()) return Report(session, status);
+    RegisterTableFormat(iceberg::IcebergFormat());
+    return Run(argc, argv, session);
+  } catch (const std::bad_alloc&) {
+    return Report(session, Invalid("out of memory; lower --memory or --threads"));
+  } catch (const std::exception& error) {
+    return Report(session, Invalid("unexpected failure: {}", error.what()));
+  }
+}
+
+}  // namespace thalweg::cli

@@ -1,0 +1,18 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace thalweg::cli {
+
+struct Session;
+
+// Each adds its commands to the program; parsing one of them sets Session::action.
+void AddDeclareCommands(CLI::App& app, Session& session);  ///< set, spec, clear
+void AddWriteCommand(CLI::App& app, Session& session);     ///< write
+void AddInspectCommands(CLI::App& app, Session& session);  ///< status, cubes, history
+void AddRunCommands(CLI::App& app, Session& session);      ///< plan, optimize, clean
+void AddTaskCommands(CLI::App& app, Session& session);     ///< execute, commit
+
+}  // namespace thalweg::cli

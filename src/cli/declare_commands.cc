@@ -1,0 +1,182 @@
+#include <memory>
+#include <optional>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "util/status.h"
+#include "util/units.h"
+
+namespace thalweg::cli {
+namespace {
+
+struct SetFlags {
+  std::string table;
+  std::string columns;
+  std::optional<Curve> curve;
+  std::optional<int> bits;
+  std::optional<Algorithm> algorithm;
+  std::optional<int64_t> version, target_cube_bytes, min_cube_bytes;
+  std::optional<Policy> policy;
+  std::optional<double> theta;
+  bool allow_single = false;
+};
+
+/// The declaration that the command asks for: what it does not name stays as declared.
+arrow::Result<ClusteringSpec> WantedSpec(const Table& table, const SetFlags& flags) {
+  ClusteringSpec spec;
+  // A declaration that cannot be used is replaced, so its own failure does not matter here.
+  auto declared = table.declaration();
+  if (declared.ok() && declared->spec) spec = *declared->spec;
+  if (!flags.columns.empty()) {
+    ARROW_ASSIGN_OR_RAISE(const auto names, ParseColumnList(flags.columns));
+    spec.columns.clear();
+    for (const auto& name : names) {
+      ARROW_ASSIGN_OR_RAISE(spec.columns.emplace_back(), table.ResolveColumn(name));
+    }
+  } else if (spec.columns.empty()) {
+    return Usage("{}: no clustering columns are declared yet; name them with --columns a,b",
+                 table.name());
+  }
+  spec.curve = flags.curve.value_or(spec.curve);
+  spec.bits_per_dim = flags.bits.value_or(spec.bits_per_dim);
+  spec.algorithm = flags.algorithm.value_or(spec.algorithm);
+  spec.target_cube_bytes = flags.target_cube_bytes.value_or(spec.target_cube_bytes);
+  spec.min_cube_bytes = flags.min_cube_bytes.value_or(spec.min_cube_bytes);
+  spec.policy = flags.policy.value_or(spec.policy);
+  spec.theta = flags.theta.value_or(spec.theta);
+  ARROW_RETURN_NOT_OK(spec.Validate());
+  return spec;
+}
+
+arrow::Status RunSet(const Session& session, const SetFlags& flags) {
+  ARROW_ASSIGN_OR_RAISE(auto table, session.OpenForWriting(flags.table));
+  ARROW_ASSIGN_OR_RAISE(const ClusteringSpec spec, WantedSpec(*table, flags));
+  ARROW_ASSIGN_OR_RAISE(const bool changed,
+                        table->SetDeclaration(spec, flags.version, flags.allow_single));
+  std::vector<std::string> notes;
+  if (spec.policy == Policy::kOverlap) {
+    notes.push_back(
+        "the policy overlap is kept with the table; until it is available the policy size is used");
+  }
+  Json json = CommandJson("set", table->name());
+  json["outcome"] = changed ? "committed" : "nothing-to-do";
+  if (!changed) json["reason"] = "this is declared already";
+  json["spec"] = SpecJson(spec);
+  json["notes"] = notes;
+  std::string text = changed ? "declared for " + table->name() + "\n" + SpecText(spec)
+                             : "nothing to do: this is declared already\n";
+  return session.Print(json, text + NotesText(notes));
+}
+
+arrow::Status RunSpec(const Session& session, const std::string& name) {
+  ARROW_ASSIGN_OR_RAISE(auto table, session.Open(name));
+  ARROW_ASSIGN_OR_RAISE(Declaration declaration, table->declaration());
+  if (!declaration.problem.empty()) {
+    return Invalid("{}: {}", table->name(), declaration.problem);
+  }
+  std::vector<std::string> notes = std::move(declaration.notes);
+  Json json = CommandJson("spec", table->name());
+  std::string text;
+  if (declaration.spec) {
+    json["spec"] = SpecJson(*declaration.spec);
+    text = SpecText(*declaration.spec);
+  } else {
+    json["spec"] = nullptr;
+    text = "not declared\n";
+    ARROW_ASSIGN_OR_RAISE(const auto cleared, ClearedNotes(*table));
+    notes.insert(notes.end(), cleared.begin(), cleared.end());
+  }
+  json["notes"] = notes;
+  return session.Print(json, text + NotesText(notes));
+}
+
+arrow::Status RunClear(const Session& session, const std::string& name) {
+  ARROW_ASSIGN_OR_RAISE(auto table, session.OpenForWriting(name));
+  ARROW_ASSIGN_OR_RAISE(const bool changed, table->ClearDeclaration());
+  ARROW_ASSIGN_OR_RAISE(const auto notes, ClearedNotes(*table));
+  Json json = CommandJson("clear", table->name());
+  json["outcome"] = changed ? "committed" : "nothing-to-do";
+  if (!changed) json["reason"] = "nothing is declared";
+  json["notes"] = notes;
+  const std::string text =
+      changed ? "cleared: " + table->name() + " declares no clustering columns any more\n"
+              : "nothing to do: nothing is declared\n";
+  return session.Print(json, text + NotesText(notes));
+}
+
+/// Like AddParsed, for an option that may be absent.
+template <typename T>
+CLI::Option* AddOptional(CLI::App* command, const std::string& name, std::optional<T>* target,
+                         const char* type, arrow::Result<T> (*parse)(std::string_view),
+                         const std::string& help) {
+  auto read = [target, parse, name](const std::string& text) {
+    auto value = parse(text);
+    if (!value.ok()) throw CLI::ValidationError(name, value.status().message());
+    *target = *std::move(value);
+  };
+  return command->add_option_function<std::string>(name, read, help)->option_text(type);
+}
+
+void AddSet(CLI::App& app, Session& session) {
+  CLI::App* command = AddCommand(app, session, "set",
+                                 "Declare the clustering columns of a table (metadata only). "
+                                 "Options that are left out keep what is declared.",
+                                 "  thalweg set prod.web.events --columns user_id,event_time\n"
+                                 "  thalweg set ./events --columns user_id,event_time "
+                                 "--target-cube-size 1GiB --min-cube-size 512MiB\n"
+                                 "  thalweg set ./events --columns day --allow-single");
+  auto flags = std::make_shared<SetFlags>();
+  AddTable(command, &flags->table);
+  command
+      ->add_option(
+          "--columns", flags->columns,
+          "two to four column names, most queried first; a name with a comma in double quotes")
+      ->option_text("A,B");
+  AddOptional(command, "--curve", &flags->curve, "hilbert|zorder", ParseCurve,
+              "space-filling curve (default: hilbert)");
+  command->add_option("--bits", flags->bits, "bits per column, 1 to 32 (default: 16)")
+      ->option_text("N");
+  AddOptional(command, "--algorithm", &flags->algorithm, "NAME", ParseAlgorithm,
+              "typed-quantile-rank-v1 (default) or quantile-rank-v1");
+  command->add_option("--version", flags->version, "number of the declaration (Lance only)")
+      ->option_text("N");
+  AddOptional(command, "--target-cube-size", &flags->target_cube_bytes, "SIZE", ParseBytes,
+              "size of cubes (default: 10GiB)");
+  AddOptional(command, "--min-cube-size", &flags->min_cube_bytes, "SIZE", ParseBytes,
+              "smaller cubes are rewritten (default: 5GiB)");
+  AddOptional(command, "--policy", &flags->policy, "size|overlap", ParsePolicy,
+              "what optimize rewrites (default: size)");
+  command->add_option("--theta", flags->theta, "threshold of the policy overlap (default: 0.42)")
+      ->option_text("SHARE");
+  command->add_flag("--allow-single", flags->allow_single, "accept one column");
+  command->callback([&session, flags] {
+    session.action = [&session, flags] { return RunSet(session, *flags); };
+  });
+}
+
+}  // namespace
+
+void AddDeclareCommands(CLI::App& app, Session& session) {
+  AddSet(app, session);
+
+  auto table = std::make_shared<std::string>();
+  CLI::App* spec = AddCommand(app, session, "spec", "Show what a table declares.",
+                              "  thalweg spec prod.web.events\n  thalweg spec ./events --json");
+  AddTable(spec, table.get());
+  spec->callback([&session, table] {
+    session.action = [&session, table] { return RunSpec(session, *table); };
+  });
+
+  CLI::App* clear = AddCommand(app, session, "clear",
+                               "Drop the declaration of a table (metadata only). Files keep the "
+                               "stamps that say how they were clustered.",
+                               "  thalweg clear prod.web.events");
+  AddTable(clear, table.get());
+  clear->callback([&session, table] {
+    session.action = [&session, table] { return RunClear(session, *table); };
+  });
+}
+
+}  // namespace thalweg::cli

@@ -1,0 +1,184 @@
+#include <ctime>
+#include <memory>
+#include <optional>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "layout/depth.h"
+#include "layout/plan_json.h"
+#include "util/status.h"
+#include "util/units.h"
+
+namespace thalweg::cli {
+namespace {
+
+/// The declaration with its notes; one that cannot be used is a note too, as looking at a table
+/// must work nevertheless.
+arrow::Result<std::optional<ClusteringSpec>> LookAtDeclaration(const Table& table,
+                                                               std::vector<std::string>* notes) {
+  ARROW_ASSIGN_OR_RAISE(Declaration declaration, table.declaration());
+  notes->insert(notes->end(), declaration.notes.begin(), declaration.notes.end());
+  if (!declaration.problem.empty()) notes->push_back(declaration.problem);
+  return std::move(declaration.spec);
+}
+
+const ClusteringSpec* PointerTo(const std::optional<ClusteringSpec>& spec) {
+  return spec ? &*spec : nullptr;
+}
+
+// --- status
+
+struct StatusFlags {
+  std::string table;
+  std::string columns;
+};
+
+arrow::Status RunStatus(const Session& session, const StatusFlags& flags) {
+  ARROW_ASSIGN_OR_RAISE(auto table, session.Open(flags.table));
+  std::vector<std::string> notes;
+  ARROW_ASSIGN_OR_RAISE(const auto declared, LookAtDeclaration(*table, &notes));
+  std::vector<ClusteringColumn> columns;
+  if (!flags.columns.empty()) {
+    ARROW_ASSIGN_OR_RAISE(const auto names, ParseColumnList(flags.columns));
+    for (const auto& name : names) {
+      ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), table->ResolveColumn(name));
+    }
+  } else if (declared) {
+    columns = declared->columns;
+  }
+  ARROW_ASSIGN_OR_RAISE(Layout layout, table->DescribeLayout(columns));
+  if (!declared) {
+    for (auto& note : ClearedNotes(layout)) notes.push_back(std::move(note));
+  }
+  if (columns.empty()) {
+    notes.push_back("no keys to measure: see how the table serves any columns with --columns a,b");
+  }
+  AddNotes(notes, &layout.notes);
+  const LayoutHealth health = MeasureLayout(layout);
+  Json json = CommandJson("status", table->name());
+  json["declared"] = declared ? SpecJson(*declared) : Json();
+  json.update(StatusJson(layout, PointerTo(declared), health));
+  return session.Print(json,
+                       table->name() + "\n" + StatusText(layout, PointerTo(declared), health));
+}
+
+// --- cubes
+
+struct CubesFlags {
+  std::string table;
+  bool rebuild = false;
+};
+
+arrow::Status RunCubes(const Session& session, const CubesFlags& flags) {
+  ARROW_ASSIGN_OR_RAISE(
+      auto table, flags.rebuild ? session.OpenForWriting(flags.table) : session.Open(flags.table));
+  std::vector<std::string> notes;
+  Json json = CommandJson("cubes", table->name());
+  if (flags.rebuild) {
+    ARROW_ASSIGN_OR_RAISE(const bool changed, table->RebuildCubes());
+    ARROW_RETURN_NOT_OK(table->Refresh());
+    json["outcome"] = changed ? "committed" : "nothing-to-do";
+    json["reason"] = changed ? "" : "the stored cube table was right already";
+    notes.push_back(changed ? "the cube table was made anew from the files and stored"
+                            : "nothing to do: the stored cube table was right already");
+  }
+  ARROW_ASSIGN_OR_RAISE(const auto declared, LookAtDeclaration(*table, &notes));
+  ARROW_ASSIGN_OR_RAISE(
+      Layout layout,
+      table->DescribeLayout(declared ? declared->columns : std::vector<ClusteringColumn>{}));
+  if (!declared) {
+    for (auto& note : ClearedNotes(layout)) notes.push_back(std::move(note));
+  }
+  AddNotes(notes, &layout.notes);
+  json.update(CubesJson(layout, PointerTo(declared)));
+  return session.Print(json, CubesText(layout, PointerTo(declared)));
+}
+
+// --- history
+
+/// "2026-11-30 05:37:23" (UTC).
+std::string FormatTime(int64_t millis) {
+  const std::time_t seconds = millis / 1000;
+  std::tm parts = {};
+  if (gmtime_r(&seconds, &parts) == nullptr) return std::to_string(millis);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+Json KnownDepth(double depth) { return depth < 0 ? Json() : Json(depth); }
+std::string DepthText(double depth) { return depth < 0 ? "-" : fmt::format("{:.2f}", depth); }
+
+arrow::Status RunHistory(const Session& session, const std::string& name) {
+  ARROW_ASSIGN_OR_RAISE(auto table, session.Open(name));
+  ARROW_ASSIGN_OR_RAISE(const auto entries, table->History());
+  Json json = CommandJson("history", table->name());
+  json["runs"] = Json::array();
+  TextTable runs({"committed (UTC)", "snapshot", "run", "did", ">rows", ">read", ">size",
+                  ">written", ">size", ">depth before", ">predicted", ">achieved"});
+  for (const auto& entry : entries) {
+    const RunRecord& run = entry.run;
+    json["runs"].push_back({{"run_id", run.run_id},
+                            {"snapshot_id", run.snapshot_id},
+                            {"operation", entry.operation},
+                            {"committed_millis", run.committed_millis},
+                            {"spec_id", run.spec_id},
+                            {"rows", run.rows},
+                            {"source_units", run.source_units},
+                            {"source_bytes", run.source_bytes},
+                            {"output_units", run.output_units},
+                            {"output_bytes", run.output_bytes},
+                            {"depth_before", KnownDepth(run.depth_before)},
+                            {"predicted_depth", KnownDepth(run.predicted_depth)},
+                            {"achieved_depth", KnownDepth(run.achieved_depth)}});
+    runs.Add({FormatTime(run.committed_millis), run.snapshot_id, run.run_id, entry.operation,
+              FormatCount(run.rows), FormatCount(run.source_units), FormatBytes(run.source_bytes),
+              FormatCount(run.output_units), FormatBytes(run.output_bytes),
+              DepthText(run.depth_before), DepthText(run.predicted_depth),
+              DepthText(run.achieved_depth)});
+  }
+  return session.Print(json, entries.empty() ? "no runs yet\n" : runs.ToString());
+}
+
+}  // namespace
+
+void AddInspectCommands(CLI::App& app, Session& session) {
+  auto status = std::make_shared<StatusFlags>();
+  CLI::App* command = AddCommand(
+      app, session, "status",
+      "Show how well a table is clustered: how many files an equality or a small box opens.",
+      "  thalweg status prod.web.events\n"
+      "  thalweg status ./events --columns country,event_time   # keys that are not declared\n"
+      "  thalweg status ./events --json");
+  AddTable(command, &status->table);
+  command
+      ->add_option("--columns", status->columns,
+                   "measure these columns instead of the declared ones")
+      ->option_text("A,B");
+  command->callback([&session, status] {
+    session.action = [&session, status] { return RunStatus(session, *status); };
+  });
+
+  auto cubes = std::make_shared<CubesFlags>();
+  command = AddCommand(app, session, "cubes",
+                       "List the cubes of a table: run, files, rows, bytes, columns, health.",
+                       "  thalweg cubes prod.web.events\n  thalweg cubes ./events --rebuild");
+  AddTable(command, &cubes->table);
+  command->add_flag("--rebuild", cubes->rebuild,
+                    "make the stored cube table anew from what the files themselves say");
+  command->callback([&session, cubes] {
+    session.action = [&session, cubes] { return RunCubes(session, *cubes); };
+  });
+
+  auto table = std::make_shared<std::string>();
+  command = AddCommand(app, session, "history",
+                       "List the runs that wrote this table, and what they achieved.",
+                       "  thalweg history prod.web.events\n  thalweg history ./events --json");
+  AddTable(command, table.get());
+  command->callback([&session, table] {
+    session.action = [&session, table] { return RunHistory(session, *table); };
+  });
+}
+
+}  // namespace thalweg::cli

@@ -1,0 +1,223 @@
+#include <filesystem>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/session.h"
+#include "cli/signals.h"
+#include "layout/plan_json.h"
+#include "task/envelope.h"
+#include "task/optimize.h"
+#include "task/run_intent.h"
+#include "util/status.h"
+#include "util/units.h"
+#include "util/uuid.h"
+
+namespace thalweg::cli {
+namespace {
+
+struct RunFlags {
+  std::string table;
+  std::string tasks_out;  ///< plan only
+  PlanFlags plan;
+  ExecuteOptions execute;
+  double orphan_age_seconds = 86400;
+};
+
+// --- plan
+
+/// The folder for task envelopes: made when missing, refused when it holds tasks of another plan.
+arrow::Status PrepareTaskFolder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error || !std::filesystem::is_directory(folder, error)) {
+    return Invalid("--tasks-out {}: the folder cannot be made{}{}", folder, error ? ": " : "",
+                   error ? error.message() : "");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("task-") && name.ends_with(".json")) {
+      return Usage(
+          "--tasks-out {}: the folder holds {} of an earlier plan already; name another folder",
+          folder, name);
+    }
+  }
+  if (error) return Invalid("--tasks-out {}: {}", folder, error.message());
+  return arrow::Status::OK();
+}
+
+arrow::Result<std::vector<std::string>> WritePlannedTasks(
+    const Session& session, Table& table, const ClusteringSpec& spec, const Layout& layout,
+    const Plan& plan, const std::string& run_id, const OutputSizes& sizes, RunFlags* flags) {
+  ARROW_RETURN_NOT_OK(table.CheckWritable());
+  ARROW_RETURN_NOT_OK(PrepareTaskFolder(flags->tasks_out));
+  PrepareOptions prepare;
+  prepare.run_id = run_id;
+  prepare.target_file_bytes = sizes.target_file_bytes;
+  prepare.target_file_rows = flags->plan.target_file_rows;
+  prepare.target_row_group_bytes = sizes.target_row_group_bytes;
+  InterruptScope interrupt;
+  ProgressBar bar(session.show_progress());
+  flags->execute.stop = interrupt.token();
+  flags->execute.progress = bar.callback();
+  ARROW_ASSIGN_OR_RAISE(const auto tasks,
+                        PrepareTasks(table, spec, layout, plan, prepare, flags->execute));
+  return WriteTasks(tasks, flags->tasks_out);
+}
+
+arrow::Status RunPlan(const Session& session, RunFlags flags) {
+  ARROW_RETURN_NOT_OK(flags.plan.Check());
+  ARROW_ASSIGN_OR_RAISE(auto table, session.Open(flags.table));
+  std::vector<std::string> notes;
+  ARROW_ASSIGN_OR_RAISE(const ClusteringSpec spec, RequireDeclaration(*table, &notes));
+  ARROW_ASSIGN_OR_RAISE(Layout layout, table->DescribeLayout(spec.columns));
+  AddNotes(notes, &layout.notes);
+  ARROW_ASSIGN_OR_RAISE(OutputSizes sizes, table->output_sizes());
+  if (flags.plan.target_file_bytes > 0) sizes.target_file_bytes = flags.plan.target_file_bytes;
+  PlanOptions options = flags.plan.plan;
+  options.target_file_bytes = sizes.target_file_bytes;
+  ARROW_ASSIGN_OR_RAISE(const Plan plan, MakePlan(layout, spec, options));
+
+  const bool anything = !plan.selections.empty();
+  std::string run_id = flags.plan.run_id;
+  std::vector<std::string> tasks;
+  if (anything && !flags.tasks_out.empty()) {
+    if (run_id.empty()) run_id = NewUuid();
+    ARROW_ASSIGN_OR_RAISE(
+        tasks, WritePlannedTasks(session, *table, spec, layout, plan, run_id, sizes, &flags));
+  }
+
+  Json json = CommandJson("plan", table->name());
+  json["policy"] = "size";
+  json["run_id"] = run_id;
+  json.update(PlanJson(layout, plan));
+  // Known only after a run.
+  for (const char* key : {"snapshot_after", "output_bytes", "spill_bytes", "peak_memory_bytes"}) {
+    json[key] = nullptr;
+  }
+  if (!flags.tasks_out.empty()) json["tasks"] = tasks;
+  std::string text = PlanText(layout, plan);
+  if (!tasks.empty()) {
+    text += fmt::format("{} of run {} in {}\n", Plural(static_cast<int64_t>(tasks.size()), "task"),
+                        run_id, flags.tasks_out);
+  }
+  return session.Print(json, text);
+}
+
+// --- optimize
+
+arrow::Status RunOptimize(const Session& session, const RunFlags& flags) {
+  ARROW_RETURN_NOT_OK(flags.plan.Check());
+  ARROW_ASSIGN_OR_RAISE(auto table, session.OpenForWriting(flags.table));
+  std::vector<std::string> notes;
+  ARROW_RETURN_NOT_OK(RequireDeclaration(*table, &notes).status());
+  OptimizeOptions options;
+  options.plan = flags.plan.plan;
+  options.execute = flags.execute;
+  options.run_id = flags.plan.run_id;
+  options.target_file_bytes = flags.plan.target_file_bytes;
+  options.target_file_rows = flags.plan.target_file_rows;
+  options.orphan_age_seconds = flags.orphan_age_seconds;
+  arrow::Result<OptimizeReport> report = arrow::Status::Invalid("");
+  {
+    InterruptScope interrupt;
+    ProgressBar bar(session.show_progress());
+    options.execute.stop = interrupt.token();
+    options.execute.progress = bar.callback();
+    report = Optimize(*table, options);
+  }
+  ARROW_RETURN_NOT_OK(report.status());
+  AddNotes(notes, &report->notes);
+  const std::string spill_dir = SpillFolder(options.execute);
+  return session.Print(ReportJson("optimize", table->name(), *report, spill_dir),
+                       ReportText(*report, spill_dir));
+}
+
+// --- clean
+
+struct CleanFlags {
+  std::string table;
+  bool dry_run = false;
+  double orphan_age_seconds = 86400;
+};
+
+arrow::Status RunClean(const Session& session, const CleanFlags& flags) {
+  ARROW_ASSIGN_OR_RAISE(
+      auto table, flags.dry_run ? session.Open(flags.table) : session.OpenForWriting(flags.table));
+  ARROW_ASSIGN_OR_RAISE(const CleanReport report,
+                        CleanDeadRuns(*table, flags.orphan_age_seconds, flags.dry_run));
+  Json json = CommandJson("clean", table->name());
+  json["outcome"] = report.runs.empty() ? "nothing-to-do" : flags.dry_run ? "planned" : "cleaned";
+  if (report.runs.empty()) json["reason"] = "no run has left anything";
+  json["dry_run"] = flags.dry_run;
+  json["runs"] = Json::array();
+  TextTable runs({"run", "state", ">files", ">size"});
+  for (const auto& run : report.runs) {
+    json["runs"].push_back(
+        {{"run_id", run.run_id}, {"state", run.state}, {"files", run.files}, {"bytes", run.bytes}});
+    runs.Add({run.run_id, run.state, FormatCount(run.files), FormatBytes(run.bytes)});
+  }
+  json["files_deleted"] = report.files_deleted;
+  json["bytes_deleted"] = report.bytes_deleted;
+  std::string text = "nothing to do: no run has left anything\n";
+  if (!report.runs.empty()) {
+    text = runs.ToString() + fmt::format("{} {} ({})\n", flags.dry_run ? "would delete" : "deleted",
+                                         Plural(report.files_deleted, "file"),
+                                         FormatBytes(report.bytes_deleted));
+  }
+  return session.Print(json, text);
+}
+
+}  // namespace
+
+void AddRunCommands(CLI::App& app, Session& session) {
+  auto plan = std::make_shared<RunFlags>();
+  CLI::App* command =
+      AddCommand(app, session, "plan",
+                 "Show what optimize would rewrite, and what it would gain. Changes nothing.",
+                 "  thalweg plan prod.web.events\n"
+                 "  thalweg plan ./events --max-source-bytes 100GB --json\n"
+                 "  thalweg plan ./events --tasks-out tasks --max-task-bytes 20GiB");
+  AddTable(command, &plan->table);
+  AddPlanOptions(command, &plan->plan);
+  command
+      ->add_option("--tasks-out", plan->tasks_out,
+                   "write the tasks as task-00000.json … into this folder, for thalweg execute")
+      ->option_text("DIR");
+  AddExecuteOptions(command, &plan->execute, /*verify=*/false);
+  command->callback(
+      [&session, plan] { session.action = [&session, plan] { return RunPlan(session, *plan); }; });
+
+  auto optimize = std::make_shared<RunFlags>();
+  command = AddCommand(
+      app, session, "optimize",
+      "Rewrite what is worth rewriting: plan, sort, verify and commit as one change.",
+      "  thalweg optimize prod.web.events\n"
+      "  thalweg optimize ./events --full --memory 8GiB --spill-dir /fast/tmp\n"
+      "  thalweg optimize ./events --max-source-bytes 100GB --run-id nightly-2026-11-30");
+  AddTable(command, &optimize->table);
+  AddPlanOptions(command, &optimize->plan);
+  AddDuration(command, "--orphan-age", &optimize->orphan_age_seconds,
+              "leftovers of runs not heard of for this long are reclaimed (default: 24h)");
+  AddExecuteOptions(command, &optimize->execute, /*verify=*/true);
+  command->callback([&session, optimize] {
+    session.action = [&session, optimize] { return RunOptimize(session, *optimize); };
+  });
+
+  auto clean = std::make_shared<CleanFlags>();
+  command = AddCommand(app, session, "clean", "Delete the files that runs left which died.",
+                       "  thalweg clean prod.web.events --dry-run\n"
+                       "  thalweg clean prod.web.events --orphan-age 6h");
+  AddTable(command, &clean->table);
+  command->add_flag("--dry-run", clean->dry_run, "only say what would be deleted");
+  AddDuration(command, "--orphan-age", &clean->orphan_age_seconds,
+              "runs not heard of for this long count as dead (default: 24h)");
+  command->callback([&session, clean] {
+    session.action = [&session, clean] { return RunClean(session, *clean); };
+  });
+}
+
+}  // namespace thalweg::cli

@@ -1,0 +1,95 @@
+#include "cli/session.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "table/open.h"
+#include "util/status.h"
+
+namespace thalweg::cli {
+
+arrow::Result<std::map<std::string, std::string>> Session::CatalogOverrides() const {
+  std::map<std::string, std::string> overrides;
+  for (const auto& text : catalog_properties) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return Usage("--catalog-property \"{}\": write key=value", text);
+    }
+    overrides[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return overrides;
+}
+
+arrow::Result<std::unique_ptr<Table>> Session::Open(const std::string& table) const {
+  ARROW_ASSIGN_OR_RAISE(auto overrides, CatalogOverrides());
+  return OpenTable(table, overrides);
+}
+
+arrow::Result<std::unique_ptr<Table>> Session::OpenForWriting(const std::string& table) const {
+  ARROW_ASSIGN_OR_RAISE(auto opened, Open(table));
+  ARROW_RETURN_NOT_OK(opened->CheckWritable());
+  return opened;
+}
+
+arrow::Status Session::Print(const Json& object, const std::string& text) const {
+  const std::string out = json ? DumpJson(object) + "\n" : quiet ? "" : text;
+  if (!WriteOut(out)) {
+    return Invalid("standard output cannot be written; what was asked for was done");
+  }
+  return arrow::Status::OK();
+}
+
+bool Session::show_progress() const { return !quiet && StderrIsTerminal(); }
+
+CLI::App* AddCommand(CLI::App& app, Session& session, const std::string& name,
+                     const std::string& description, const std::string& examples) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command->footer("Examples:\n" + examples);
+  command->add_flag("--json", session.json, "print one JSON object on standard output")
+      ->group("General");
+  command->add_flag("--quiet", session.quiet, "print nothing but errors")->group("General");
+  command
+      ->add_option("--catalog-property", session.catalog_properties,
+                   "a property of the catalog, before environment and .pyiceberg.yaml; repeatable")
+      ->option_text("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->group("General");
+  command->get_formatter()->column_width(34);
+  command->get_help_ptr()->group("General");
+  return command;
+}
+
+std::vector<std::string> ClearedNotes(const Layout& layout) {
+  const int64_t stamped = std::count_if(layout.units.begin(), layout.units.end(),
+                                        [](const Unit& unit) { return unit.stamp.has_value(); });
+  std::vector<std::string> notes;
+  if (stamped > 0) {
+    notes.push_back(
+        fmt::format("the declaration was cleared; {} still clustered by an earlier one {}",
+                    Plural(stamped, "file"), stamped == 1 ? "remains" : "remain"));
+  }
+  return notes;
+}
+
+arrow::Result<std::vector<std::string>> ClearedNotes(const Table& table) {
+  ARROW_ASSIGN_OR_RAISE(const Layout layout, table.DescribeLayout({}));
+  return ClearedNotes(layout);
+}
+
+arrow::Result<ClusteringSpec> RequireDeclaration(const Table& table,
+                                                 std::vector<std::string>* notes) {
+  ARROW_ASSIGN_OR_RAISE(Declaration declaration, table.declaration());
+  notes->insert(notes->end(), declaration.notes.begin(), declaration.notes.end());
+  if (!declaration.problem.empty()) return Invalid("{}: {}", table.name(), declaration.problem);
+  if (!declaration.spec) {
+    ARROW_ASSIGN_OR_RAISE(const auto cleared, ClearedNotes(table));
+    return Usage(
+        "{}: no clustering columns are declared{}; declare them with: thalweg set {} --columns a,b",
+        table.name(), cleared.empty() ? "" : " (" + cleared.front() + ")", table.name());
+  }
+  return *std::move(declaration.spec);
+}
+
+}  // namespace thalweg::cli

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <arrow/result.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "table/table.h"
+#include "util/json.h"
+
+namespace CLI {
+class App;
+}
+
+namespace thalweg::cli {
+
+/// What all commands share: the global options, opening tables, and the one place where results are
+/// printed.
+struct Session {
+  bool json = false;
+  bool quiet = false;
+  std::vector<std::string> catalog_properties;  ///< "key=value"
+  /// What an interruption leaves, for its message.
+  std::string left_behind = "nothing was changed";
+  /// The command that was asked for; set while the command line is parsed.
+  std::function<arrow::Status()> action;
+
+  arrow::Result<std::map<std::string, std::string>> CatalogOverrides() const;
+  arrow::Result<std::unique_ptr<Table>> Open(const std::string& table) const;
+  /// The same, for commands that will write: CheckWritable() included.
+  arrow::Result<std::unique_ptr<Table>> OpenForWriting(const std::string& table) const;
+  /// Prints the result: `object` with --json, else `text` (nothing with --quiet).
+  arrow::Status Print(const Json& object, const std::string& text) const;
+  bool show_progress() const;
+};
+
+/// A subcommand with the options that every command has and its examples.
+CLI::App* AddCommand(CLI::App& app, Session& session, const std::string& name,
+                     const std::string& description, const std::string& examples);
+
+/// The table's usable declaration; a usage error that says what to do when nothing is declared, an
+/// error with the problem when the declaration cannot be used.
+arrow::Result<ClusteringSpec> RequireDeclaration(const Table& table,
+                                                 std::vector<std::string>* notes);
+
+/// Notes for a table without a declaration that holds files clustered earlier.
+std::vector<std::string> ClearedNotes(const Layout& layout);
+arrow::Result<std::vector<std::string>> ClearedNotes(const Table& table);
+
+}  // namespace thalweg::cli

@@ -1,0 +1,159 @@
+#include <filesystem>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/session.h"
+#include "cli/signals.h"
+#include "task/envelope.h"
+#include "task/optimize.h"
+#include "util/status.h"
+#include "util/units.h"
+
+namespace thalweg::cli {
+namespace {
+
+struct ExecuteFlags {
+  std::string task;
+  std::string out;
+  ExecuteOptions options;
+};
+
+Json ResultJson(const ResultEnvelope& result, const std::string& out, bool done_before) {
+  Json json = CommandJson("execute", result.task.table);
+  json["outcome"] = done_before ? "nothing-to-do" : "executed";
+  json["run_id"] = result.task.run_id;
+  json["task"] = result.task.task;
+  json["result"] = out;
+  json["rows"] = result.rows;
+  int64_t bytes = 0;
+  for (const auto& unit : result.outputs) bytes += unit.bytes;
+  json["output_units"] = result.outputs.size();
+  json["output_bytes"] = bytes;
+  json["spill_bytes"] = result.spilled_bytes;
+  json["peak_memory_bytes"] = result.peak_memory_bytes;
+  json["seconds"] = result.seconds;
+  return json;
+}
+
+std::string ResultText(const ResultEnvelope& result, const ExecuteFlags& flags) {
+  int64_t bytes = 0;
+  for (const auto& unit : result.outputs) bytes += unit.bytes;
+  return LabelledLines(
+      {{"task", fmt::format("{} of run {}", result.task.task, result.task.run_id)},
+       {"written", fmt::format("{}, {} ({})", Plural(result.rows, "row"),
+                               Plural(static_cast<int64_t>(result.outputs.size()), "file"),
+                               FormatBytes(bytes))},
+       {"took", fmt::format("{}, spilled {} in {}", FormatDuration(result.seconds),
+                            FormatBytes(result.spilled_bytes), SpillFolder(flags.options))},
+       {"result", flags.out}});
+}
+
+/// The result that stands at --out, if it answers this task and its files are whole. Anything else
+/// there is an error: it may name files that nobody else knows of.
+arrow::Result<ResultEnvelope> EarlierResult(const Table& table, const TaskEnvelope& task,
+                                            const std::string& out) {
+  const auto advice = fmt::format(
+      "{}: exists and is not the finished result of this task: name another file with --out, or "
+      "delete it",
+      out);
+  auto result = ReadResult(out);
+  if (!result.ok() || result->task.run_id != task.run_id ||
+      result->task.selection_id != task.selection_id || result->task.task != task.task ||
+      result->task.snapshot_id != task.snapshot_id) {
+    return Invalid("{}", advice);
+  }
+  for (const auto& unit : result->outputs) {
+    if (!table.CheckOutput(unit).ok()) return Invalid("{} (its file {} is gone)", advice, unit.id);
+  }
+  return result;
+}
+
+arrow::Status RunExecute(const Session& session, ExecuteFlags flags) {
+  ARROW_ASSIGN_OR_RAISE(const TaskEnvelope task, ReadTask(flags.task));
+  ARROW_ASSIGN_OR_RAISE(auto table, session.OpenForWriting(task.table));
+  std::error_code error;
+  if (std::filesystem::exists(flags.out, error)) {
+    ARROW_ASSIGN_OR_RAISE(const auto result, EarlierResult(*table, task, flags.out));
+    return session.Print(
+        ResultJson(result, flags.out, true),
+        fmt::format("nothing to do: {} holds the result of this task already\n", flags.out));
+  }
+  arrow::Result<ResultEnvelope> result = arrow::Status::Invalid("");
+  {
+    InterruptScope interrupt;
+    ProgressBar bar(session.show_progress());
+    flags.options.stop = interrupt.token();
+    flags.options.progress = bar.callback();
+    result = ExecuteTask(*table, task, flags.options);
+  }
+  ARROW_RETURN_NOT_OK(result.status());
+  if (auto written = WriteResult(*result, flags.out); !written.ok()) {
+    DiscardOutputs(*table, {*result});
+    return written;
+  }
+  return session.Print(ResultJson(*result, flags.out, false), ResultText(*result, flags));
+}
+
+struct CommitFlags {
+  std::string table;
+  std::vector<std::string> results;
+  ExecuteOptions options;
+};
+
+arrow::Status RunCommit(const Session& session, CommitFlags flags) {
+  ARROW_ASSIGN_OR_RAISE(auto table, session.OpenForWriting(flags.table));
+  std::vector<ResultEnvelope> results;
+  for (const auto& path : flags.results) {
+    ARROW_ASSIGN_OR_RAISE(results.emplace_back(), ReadResult(path));
+  }
+  arrow::Result<OptimizeReport> report = arrow::Status::Invalid("");
+  {
+    InterruptScope interrupt;
+    ProgressBar bar(session.show_progress());
+    flags.options.stop = interrupt.token();
+    flags.options.progress = bar.callback();
+    report = CommitResults(*table, results, flags.options);
+  }
+  ARROW_RETURN_NOT_OK(report.status());
+  const std::string spill_dir = SpillFolder(flags.options);
+  return session.Print(ReportJson("commit", table->name(), *report, spill_dir),
+                       ReportText(*report, spill_dir));
+}
+
+}  // namespace
+
+void AddTaskCommands(CLI::App& app, Session& session) {
+  auto execute = std::make_shared<ExecuteFlags>();
+  CLI::App* command = AddCommand(
+      app, session, "execute",
+      "Execute one task that plan --tasks-out wrote: sorts and writes its rows, commits nothing.",
+      "  thalweg plan ./events --tasks-out tasks --max-task-bytes 20GiB\n"
+      "  thalweg execute tasks/task-00000.json --out results/result-00000.json\n"
+      "  thalweg commit ./events results/*.json");
+  command->add_option("TASK", execute->task, "task envelope (JSON)")->required()->option_text(" ");
+  command->add_option("--out", execute->out, "where the result envelope goes")
+      ->required()
+      ->option_text("RESULT");
+  AddExecuteOptions(command, &execute->options, /*verify=*/true);
+  command->callback([&session, execute] {
+    session.action = [&session, execute] { return RunExecute(session, *execute); };
+  });
+
+  auto commit = std::make_shared<CommitFlags>();
+  command = AddCommand(app, session, "commit",
+                       "Check the results of executed tasks and commit them as one change.",
+                       "  thalweg commit prod.web.events results/*.json");
+  AddTable(command, &commit->table);
+  command->add_option("RESULT", commit->results, "result envelopes (JSON), all slices of a run")
+      ->required()
+      ->option_text(" ");
+  command->callback([&session, commit] {
+    session.action = [&session, commit] { return RunCommit(session, *commit); };
+  });
+}
+
+}  // namespace thalweg::cli
