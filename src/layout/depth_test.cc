@@ -190,8 +190,8 @@ TEST(MeasureLayout, ManyUnits) {
              Bounds(EncodedBool(i % 3 == 0), EncodedBool(true))});
   }
   const LayoutHealth health = MeasureLayout(layout);
-  // Two random ends cover P(between two uniform values) = 1/3 of uniform values; the mixture of the
-  // units is denser in the middle: the density is 2·2x(1-x)·… with mean overlap 2/5.
+  // The mixture of units between two uniform ends has the density 2 ((1 - x) ln(1 / (1 - x)) + ...): denser in the
+  // middle than uniform values, of which a unit covers 1/3; at most 1/2 cover any value.
   EXPECT_GT(health.keys[0].depth_mean, 20'000 / 3.0);
   EXPECT_LT(health.keys[0].depth_mean, 20'000 / 2.0);
   EXPECT_EQ(health.keys[3].unknown_units, 0);

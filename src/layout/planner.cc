@@ -24,7 +24,7 @@ struct Item {
   std::vector<int> units;
   int64_t rows = 0;
   int64_t bytes = 0;
-  double gain = 0;  ///< mean over the keys of the widths that a sort would save
+  double gain = 0;  ///< mean over the keys of the avoidable widths
   std::string_view run_id;
 };
 
@@ -53,6 +53,19 @@ struct Ranks {
   double width(int unit) const {
     double sum = 0;
     for (const auto& key : intervals) sum += key[static_cast<size_t>(unit)].width();
+    return keys.empty() ? 0 : sum / static_cast<double>(keys.size());
+  }
+  /// The part of the width that is not due to repeated values: a query on value j, of mass p_j,
+  /// opens the share p_j / width_k of the units that rows like these are sorted into.
+  double Avoidable(int unit) const {
+    double sum = 0;
+    for (size_t k = 0; k < keys.size(); ++k) {
+      const RankInterval& interval = intervals[k][static_cast<size_t>(unit)];
+      const double width = interval.width();
+      if (width <= 0) continue;
+      const double repeated = keys[k].RepeatedSquareSum(interval.below, interval.upto) / width;
+      sum += std::max(0.0, width - repeated);
+    }
     return keys.empty() ? 0 : sum / static_cast<double>(keys.size());
   }
   /// Predicted depth, mean over the keys, of one sort of these units into `outputs`.
@@ -444,20 +457,11 @@ arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec,
     return plan;
   }
 
-  // What a unit would keep of its width: its share, by bytes, of the depth that one sort of all
-  // candidates is predicted to have.
-  std::vector<int> units;
   Totals wanted;
-  for (const Item& item : candidates) {
-    units.insert(units.end(), item.units.begin(), item.units.end());
-    wanted.Add(item);
-  }
-  const double sorted_depth = ranks.Predict(
-      units, PredictUnits(wanted.rows, wanted.bytes, spec, options.target_file_bytes));
-  const double per_byte = sorted_depth / static_cast<double>(std::max<int64_t>(1, wanted.bytes));
   for (Item& item : candidates) {
-    for (int unit : item.units) item.gain += ranks.width(unit);
-    item.gain = std::max(0.0, item.gain - per_byte * static_cast<double>(item.bytes));
+    wanted.Add(item);
+    for (int unit : item.units) item.gain += ranks.Avoidable(unit);
+    item.gain = std::round(item.gain * 1e9) / 1e9;  // rounding makes no order
   }
   std::vector<const Item*> order;
   for (const Item& item : candidates) order.push_back(&item);
