@@ -15,13 +15,28 @@
 
 namespace thalweg::iceberg {
 
-/// The rows of Parquet data files in the current schema, matched by field id. Parts are row-group ranges of the files, so that two
-/// threads read one large file side by side.
-/// Refused, naming file and column, before rows flow: no field ids; a field of another id or type than the schema's; a missing
-/// column; rows in the footer other than the manifest's record_count; a file that is truncated or no Parquet.
-/// Row addresses: (position of the file among `files` sorted by path) << 32 | row position in the file.
-arrow::Result<std::unique_ptr<RowSource>> ScanParquetFiles(std::shared_ptr<FileIO> io, const Schema& schema,
-                                                           std::vector<DataFile> files, MemoryAccount* memory);
+/// The rows of Parquet data files in the current schema, matched by field id. Parts are row-group
+/// ranges of the files, so that two threads read one large file side by side. Refused, naming file
+/// and column, before rows flow: no field ids; a field of another id or type than the schema's; a
+/// missing column; rows in the footer other than the manifest's record_count; a file that is
+/// truncated or no Parquet. Row addresses: (position of the file among `files` sorted by path) <<
+/// 32 | row position in the file. Streams decode on the calling thread, batch by batch within a row
+/// group; a stream reserves its buffers and the batch that it gave last on `memory` (which may be
+/// null). A holder that keeps batches longer reserves them itself.
+struct ScanOptions {
+  /// Top-level string and binary columns that are dictionary-encoded throughout all files come as
+  /// dictionary(int32, value type); schema() says which. Off: every column has the plain type of
+  /// Schema::ToArrow().
+  bool dictionaries = false;
+  int64_t max_batch_rows = 64 * 1024;
+  /// Batches of wide rows are cut smaller, to about this size.
+  int64_t max_batch_bytes = int64_t{32} << 20;
+};
+arrow::Result<std::unique_ptr<RowSource>> ScanParquetFiles(std::shared_ptr<FileIO> io,
+                                                           const Schema& schema,
+                                                           std::vector<DataFile> files,
+                                                           MemoryAccount* memory,
+                                                           const ScanOptions& options = {});
 
 /// Footer facts of one file.
 struct ParquetFooter {
@@ -30,7 +45,9 @@ struct ParquetFooter {
 };
 arrow::Result<ParquetFooter> ReadParquetFooter(const FileIO& io, const std::string& location);
 
-/// Checks, from the footer alone, that field ids and types are those of the schema: what must hold before a plan is made of it.
-arrow::Status CheckParquetSchema(const FileIO& io, const Schema& schema, const std::string& location);
+/// Checks, from the footer alone, that field ids and types are those of the schema: what must hold
+/// before a plan is made of it.
+arrow::Status CheckParquetSchema(const FileIO& io, const Schema& schema,
+                                 const std::string& location);
 
 }  // namespace thalweg::iceberg

@@ -20,12 +20,12 @@ namespace thalweg::iceberg {
 
 /// How data files are written, from the table's write.* properties.
 struct ParquetWriteOptions {
-  /// write.parquet.compression-codec (zstd, gzip, snappy, lz4, uncompressed, brotli where Arrow has it), -level; row-group-size-bytes,
-  /// page-size-bytes, dict-size-bytes, page-row-limit, bloom filters are refused or honoured (Arrow 26 can write them), and the
-  /// metrics modes write.metadata.metrics.default / .column.<name> / .max-inferred-column-defaults. A malformed value is an error
-  /// that names the property.
-  static arrow::Result<ParquetWriteOptions> FromProperties(const std::map<std::string, std::string>& properties,
-                                                           const Schema& schema);
+  /// write.parquet.compression-codec (zstd, gzip, snappy, lz4, uncompressed, brotli where Arrow has
+  /// it), -level; row-group-size-bytes, page-size-bytes, dict-size-bytes, page-row-limit, bloom
+  /// filters, and the metrics modes write.metadata.metrics.default / .column.<name> /
+  /// .max-inferred-column-defaults. A malformed value is an error that names the property.
+  static arrow::Result<ParquetWriteOptions> FromProperties(
+      const std::map<std::string, std::string>& properties, const Schema& schema);
   std::string codec = "zstd";
   std::optional<int> codec_level;  ///< default for zstd: 3
   int64_t row_group_bytes = int64_t{128} << 20;
@@ -33,29 +33,44 @@ struct ParquetWriteOptions {
   int64_t page_rows = 20000;
   int64_t dictionary_bytes = int64_t{2} << 20;
 
+  /// Bloom filters by leaf field id: write.parquet.bloom-filter-enabled.column.<name>,
+  /// bloom-filter-fpp.column.<name> and bloom-filter-max-bytes. Boolean columns have none.
+  struct BloomFilter {
+    double fpp = 0.01;
+    int64_t max_bytes = int64_t{1} << 20;
+  };
+  std::map<int32_t, BloomFilter> bloom_filters;
+
   /// Metrics of a leaf field: none, counts, truncate(n) (n > 0) or full (n = -1).
   struct MetricsMode {
     enum class Kind { kNone, kCounts, kTruncate, kFull } kind = Kind::kTruncate;
     int length = 16;
   };
-  std::map<int32_t, MetricsMode> metrics;  ///< per leaf field id (outside of lists and maps)
-  /// Clustering columns always get bounds; strings with a truncation length chosen per file at which the two bounds differ.
+  /// Per leaf field id; leaves inside lists and maps have counts at most. A leaf that is not listed
+  /// has truncate(16).
+  std::map<int32_t, MetricsMode> metrics;
+  /// Clustering columns always get bounds; strings with a truncation length chosen per file at
+  /// which the two bounds differ.
   std::set<int32_t> clustering_field_ids;
   std::map<std::string, std::string> key_values;  ///< Parquet key-value metadata (stamps)
   MemoryAccount* memory = nullptr;
 };
 
-/// Writes one Parquet data file with field ids, page index, statistics, and gathers its Iceberg metrics. Used by one thread.
-/// Batches must have the schema's columns in order; dictionary columns stand for plain ones.
+/// Writes one Parquet data file with field ids, page index, statistics, and gathers its Iceberg
+/// metrics. Used by one thread. Batches must have the schema's columns in order; dictionary columns
+/// stand for plain ones.
 class ParquetFileWriter {
  public:
-  static arrow::Result<std::unique_ptr<ParquetFileWriter>> Open(std::shared_ptr<FileIO> io, const Schema& schema,
-                                                                const std::string& location, const ParquetWriteOptions& options);
+  static arrow::Result<std::unique_ptr<ParquetFileWriter>> Open(std::shared_ptr<FileIO> io,
+                                                                const Schema& schema,
+                                                                const std::string& location,
+                                                                const ParquetWriteOptions& options);
   virtual ~ParquetFileWriter() = default;  // discards an unfinished file
   virtual arrow::Status Write(const arrow::RecordBatch& batch) = 0;
   virtual arrow::Status EndRowGroup() = 0;
   virtual int64_t bytes_estimate() const = 0;
-  /// Closes, syncs, and re-reads the footer for the row count (an error when it differs from what was written).
+  /// Closes, syncs, and re-reads the footer for the row count (an error when it differs from what
+  /// was written).
   virtual arrow::Result<DataFile> Finish() = 0;
   virtual arrow::Status Discard() = 0;
 };

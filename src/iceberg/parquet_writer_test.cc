@@ -1,0 +1,401 @@
+#include "iceberg/parquet_writer.h"
+
+#include <arrow/compute/api.h>
+#include <gmock/gmock.h>
+#include <parquet/file_reader.h>
+#include <parquet/page_index.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <random>
+
+#include "iceberg/parquet_test_util.h"
+
+namespace thalweg::iceberg {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One row source for the round trip here and for the independent readers in
+// test/iceberg_parquet_test.py.
+constexpr char kAllTypes[] = R"json([
+  {"id": 1, "name": "b", "required": false, "type": "boolean"},
+  {"id": 2, "name": "i", "required": false, "type": "int"},
+  {"id": 3, "name": "l", "required": true, "type": "long"},
+  {"id": 4, "name": "f", "required": false, "type": "float"},
+  {"id": 5, "name": "d", "required": false, "type": "double"},
+  {"id": 6, "name": "dec9", "required": false, "type": "decimal(9, 2)"},
+  {"id": 7, "name": "dec18", "required": false, "type": "decimal(18, 4)"},
+  {"id": 8, "name": "dec38", "required": false, "type": "decimal(38, 10)"},
+  {"id": 9, "name": "day", "required": false, "type": "date"},
+  {"id": 10, "name": "tod", "required": false, "type": "time"},
+  {"id": 11, "name": "ts", "required": false, "type": "timestamp"},
+  {"id": 12, "name": "tstz", "required": false, "type": "timestamptz"},
+  {"id": 13, "name": "s", "required": false, "type": "string"},
+  {"id": 14, "name": "u", "required": false, "type": "uuid"},
+  {"id": 15, "name": "fx", "required": false, "type": "fixed[3]"},
+  {"id": 16, "name": "bin", "required": false, "type": "binary"},
+  {"id": 17, "name": "st", "required": false, "type": {"type": "struct", "fields": [
+     {"id": 18, "name": "x", "required": true, "type": "int"},
+     {"id": 19, "name": "y", "required": false, "type": "string"}]}},
+  {"id": 20, "name": "li", "required": false, "type": {"type": "list", "element-id": 21,
+     "element": "long", "element-required": false}},
+  {"id": 22, "name": "ma", "required": false, "type": {"type": "map", "key-id": 23, "key": "string",
+     "value-id": 24, "value": "double", "value-required": false}},
+  {"id": 25, "name": "empty", "required": false, "type": "string"}
+])json";
+constexpr char kAllRows[] = R"([
+  [true, 1, 10, 1.5, -2.5, "1.23", "12345678901234.5678", "-1234567890123456789012345678.0123456789",
+   19000, 3600000001, 1700000000123456, 1700000000123456, "größe", "0123456789abcdef", "abc", "xyz",
+   [7, "in"], [1, null, 3], [["k", 1.5], ["m", null]], null],
+  [false, -1, -10, -0.0, 0.0, "-9999999.99", "-0.0001", "9999999999999999999999999999.9999999999",
+   -1, 0, -1, -1, "", "ffffffffffffffff", "zzz", "", null, [], [], null],
+  [null, null, 0, NaN, NaN, null, null, null, null, null, null, null, null, null, null, null,
+   [-8, null], null, null, null],
+  [true, 2147483647, 9223372036854775807, Inf, -Inf, "0.00", "0.0000", "0.0000000000", 0, 86399999999, 0, 0,
+   "𝄞 clef", "AAAAAAAAAAAAAAAA", "aaa", "b", [1, ""], [5], [["", 0.0]], null]
+])";
+
+class ParquetWriterTest : public ParquetTest {};
+
+TEST_F(ParquetWriterTest, AllTypesComeBack) {
+  Schema schema = SchemaOf(kAllTypes);
+  auto batch = BatchOf(schema, kAllRows);
+  for (std::string codec : {"zstd", "gzip", "snappy", "lz4", "brotli", "uncompressed"}) {
+    ASSERT_OK_AND_ASSIGN(auto options, ParquetWriteOptions::FromProperties(
+                                           {{"write.parquet.compression-codec", codec}}, schema));
+    std::string location = Path(codec + ".parquet");
+    ASSERT_OK_AND_ASSIGN(DataFile file, WriteFile(schema, location, {batch, batch}, options));
+    EXPECT_EQ(file.record_count, 8);
+    EXPECT_EQ(file.file_size_in_bytes, static_cast<int64_t>(std::filesystem::file_size(location)));
+    ASSERT_OK_AND_ASSIGN(auto table, ReadFiles(schema, {file}));
+    ASSERT_OK_AND_ASSIGN(auto expected, arrow::Table::FromRecordBatches({batch, batch}));
+    EXPECT_TRUE(table->Equals(
+        *expected, arrow::EqualOptions::Defaults().nans_equal(true).signed_zeros_equal(false)))
+        << codec << "\n"
+        << table->ToString();
+  }
+}
+
+TEST_F(ParquetWriterTest, DecimalsOfEveryPrecision) {
+  for (int precision = 1; precision <= 38; ++precision) {
+    Schema schema = SchemaOf(fmt::format(
+        R"json([{{"id": 4, "name": "d", "required": false, "type": "decimal({}, {})"}}])json",
+        precision, precision / 2));
+    auto type = arrow::decimal128(precision, precision / 2);
+    arrow::Decimal128Builder builder(type);
+    arrow::Decimal128 most(arrow::Decimal128::GetMaxValue(precision));
+    arrow::Decimal128 least(-most);
+    for (auto value : {most, least, arrow::Decimal128(0), arrow::Decimal128(-1)}) {
+      ASSERT_OK(builder.Append(value));
+    }
+    ASSERT_OK(builder.AppendNull());
+    ASSERT_OK_AND_ASSIGN(auto array, builder.Finish());
+    auto batch = arrow::RecordBatch::Make(*schema.ToArrow(), array->length(), {array});
+    ASSERT_OK_AND_ASSIGN(DataFile file,
+                         WriteFile(schema, Path(std::to_string(precision)), {batch}));
+    ASSERT_OK_AND_ASSIGN(auto table, ReadFiles(schema, {file}));
+    EXPECT_TRUE(table->column(0)->chunk(0)->Equals(*array)) << precision;
+  }
+}
+
+TEST_F(ParquetWriterTest, DictionaryInputEqualsPlain) {
+  Schema schema = SchemaOf(R"([{"id": 1, "name": "s", "required": false, "type": "string"},
+                               {"id": 2, "name": "l", "required": false, "type": "long"}])");
+  auto plain =
+      BatchOf(schema, R"([["b", 1], ["a", 2], [null, 3], ["b", 4], ["c", null], ["a", 6]])");
+  ASSERT_OK_AND_ASSIGN(auto encoded, arrow::compute::DictionaryEncode(plain->column(0)));
+  arrow::ArrayVector columns = {encoded.make_array(), plain->column(1)};
+  auto with_dictionary = arrow::RecordBatch::Make(
+      arrow::schema({arrow::field("s", columns[0]->type()), arrow::field("l", arrow::int64())}), 6,
+      columns);
+  ASSERT_OK_AND_ASSIGN(DataFile a, WriteFile(schema, Path("a"), {plain, plain->Slice(1, 3)}));
+  ASSERT_OK_AND_ASSIGN(
+      DataFile b, WriteFile(schema, Path("b"), {with_dictionary, with_dictionary->Slice(1, 3)}));
+  ASSERT_OK_AND_ASSIGN(auto table_a, ReadFiles(schema, {a}));
+  ASSERT_OK_AND_ASSIGN(auto table_b, ReadFiles(schema, {b}));
+  EXPECT_EQ(table_a->num_rows(), 9);
+  EXPECT_TRUE(table_a->Equals(*table_b)) << table_b->ToString();
+  EXPECT_EQ(a.lower_bounds, b.lower_bounds);
+  EXPECT_EQ(a.upper_bounds, b.upper_bounds);
+  EXPECT_EQ(a.null_value_counts, b.null_value_counts);
+}
+
+/// n rows of a long that counts up and a string of `width` random letters.
+std::shared_ptr<arrow::RecordBatch> RandomRows(const Schema& schema, int64_t n, int width,
+                                               int seed) {
+  std::mt19937_64 random(seed);
+  arrow::Int64Builder longs;
+  arrow::StringBuilder strings;
+  std::string text(width, ' ');
+  for (int64_t i = 0; i < n; ++i) {
+    EXPECT_TRUE(longs.Append(i).ok());
+    for (char& c : text) c = static_cast<char>('a' + random() % 26);
+    EXPECT_TRUE(strings.Append(text).ok());
+  }
+  return arrow::RecordBatch::Make(*schema.ToArrow(), n, {*longs.Finish(), *strings.Finish()});
+}
+
+constexpr char kLongAndString[] = R"([{"id": 1, "name": "l", "required": false, "type": "long"},
+                                      {"id": 2, "name": "s", "required": false, "type": "string"}])";
+
+TEST_F(ParquetWriterTest, RowGroupsPagesAndSplitOffsets) {
+  Schema schema = SchemaOf(kLongAndString);
+  ASSERT_OK_AND_ASSIGN(auto options, ParquetWriteOptions::FromProperties(
+                                         {{"write.parquet.row-group-size-bytes", "1000000"},
+                                          {"write.parquet.page-row-limit", "5000"}},
+                                         schema));
+  ASSERT_OK_AND_ASSIGN(auto writer, ParquetFileWriter::Open(io_, schema, Path("f"), options));
+  auto batch = RandomRows(schema, 60000, 40, 1);
+  int64_t last_estimate = 0;
+  for (int64_t begin = 0; begin < 60000; begin += 20000) {
+    ASSERT_OK(writer->Write(*batch->Slice(begin, 20000)));
+    EXPECT_GE(writer->bytes_estimate(), last_estimate);
+    last_estimate = writer->bytes_estimate();
+  }
+  ASSERT_OK(writer->EndRowGroup());
+  ASSERT_OK(writer->EndRowGroup());  // nothing was written in between: no empty row group
+  ASSERT_OK(writer->Write(*batch->Slice(0, 10)));
+  ASSERT_OK(writer->EndRowGroup());
+  ASSERT_OK_AND_ASSIGN(DataFile file, writer->Finish());
+  EXPECT_EQ(file.record_count, 60010);
+  EXPECT_NEAR(static_cast<double>(last_estimate), static_cast<double>(file.file_size_in_bytes),
+              0.35 * file.file_size_in_bytes);
+
+  auto reader = parquet::ParquetFileReader::OpenFile(Path("f"));
+  auto metadata = reader->metadata();
+  ASSERT_GE(metadata->num_row_groups(), 3);
+  ASSERT_EQ(static_cast<int>(file.split_offsets.size()), metadata->num_row_groups());
+  EXPECT_EQ(metadata->RowGroup(metadata->num_row_groups() - 1)->num_rows(), 10);
+  EXPECT_TRUE(std::is_sorted(file.split_offsets.begin(), file.split_offsets.end()));
+  EXPECT_EQ(file.split_offsets[0], 4);  // behind the magic
+  for (int i = 0; i < metadata->num_row_groups(); ++i) {
+    EXPECT_GT(metadata->RowGroup(i)->num_rows(), 0);
+    auto index = reader->GetPageIndexReader()->RowGroup(i);
+    auto offsets = index->GetOffsetIndex(1);
+    ASSERT_NE(offsets, nullptr);
+    ASSERT_NE(index->GetColumnIndex(1), nullptr);
+    const auto& pages = offsets->page_locations();
+    for (size_t page = 1; page < pages.size(); ++page) {
+      EXPECT_LE(pages[page].first_row_index - pages[page - 1].first_row_index, 5000);
+    }
+  }
+  EXPECT_EQ(metadata->created_by().substr(0, 7), "thalweg");
+}
+
+TEST_F(ParquetWriterTest, StampsAreKept) {
+  Schema schema = SchemaOf(kLongAndString);
+  ParquetWriteOptions options;
+  options.key_values = {{"thalweg.cube", "c-1"}, {"thalweg.run", "größe"}};
+  ASSERT_OK_AND_ASSIGN(DataFile file, WriteFile(schema, Path("f"), {}, options));
+  EXPECT_EQ(file.record_count, 0);
+  ASSERT_OK_AND_ASSIGN(auto footer, ReadParquetFooter(*io_, Path("f")));
+  EXPECT_EQ(footer.rows, 0);
+  EXPECT_EQ(footer.key_values, options.key_values);
+  ASSERT_OK_AND_ASSIGN(auto table, ReadFiles(schema, {file}));
+  EXPECT_EQ(table->num_rows(), 0);
+}
+
+TEST_F(ParquetWriterTest, UnfinishedFilesAreDeleted) {
+  Schema schema = SchemaOf(kLongAndString);
+  auto batch = RandomRows(schema, 1000, 10, 2);
+  {
+    ASSERT_OK_AND_ASSIGN(auto writer, ParquetFileWriter::Open(io_, schema, Path("a"), {}));
+    ASSERT_OK(writer->Write(*batch));
+    EXPECT_TRUE(std::filesystem::exists(Path("a")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(Path("a")));
+  ASSERT_OK_AND_ASSIGN(auto writer, ParquetFileWriter::Open(io_, schema, Path("b"), {}));
+  ASSERT_OK(writer->Write(*batch));
+  ASSERT_OK(writer->Discard());
+  EXPECT_FALSE(std::filesystem::exists(Path("b")));
+  EXPECT_FALSE(writer->Write(*batch).ok());
+  EXPECT_FALSE(writer->Finish().ok());
+}
+
+TEST_F(ParquetWriterTest, NeverOverwritesAFile) {
+  Schema schema = SchemaOf(kLongAndString);
+  ASSERT_OK(io_->WriteNew(Path("a"), "precious"));
+  EXPECT_FALSE(ParquetFileWriter::Open(io_, schema, Path("a"), {}).ok());
+  ASSERT_OK_AND_ASSIGN(std::string text, io_->ReadAll(Path("a")));
+  EXPECT_EQ(text, "precious");
+}
+
+TEST_F(ParquetWriterTest, FullDiskNamesTheFileAndLeavesNothing) {
+  Schema schema = SchemaOf(kLongAndString);
+  ASSERT_OK_AND_ASSIGN(auto options,
+                       ParquetWriteOptions::FromProperties(
+                           {{"write.parquet.row-group-size-bytes", "100000"}}, schema));
+  auto batch = RandomRows(schema, 50000, 40, 3);
+  // A file size limit stands for the full disk: writes beyond it fail with an error of the system.
+  auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  rlimit small = old;
+  small.rlim_cur = 300000;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  auto result = WriteFile(schema, Path("full"), {batch, batch}, options);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  std::signal(SIGXFSZ, before);
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.status().message(), HasSubstr(Path("full")));
+  EXPECT_EQ(result.status().message().find('\n'), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(Path("full")));
+}
+
+TEST_F(ParquetWriterTest, RefusesWhatDoesNotFitTheSchema) {
+  Schema schema = SchemaOf(R"([{"id": 1, "name": "l", "required": true, "type": "long"}])");
+  auto strings = SchemaOf(R"([{"id": 1, "name": "l", "required": true, "type": "string"}])");
+  ASSERT_OK_AND_ASSIGN(auto writer, ParquetFileWriter::Open(io_, schema, Path("a"), {}));
+  auto status = writer->Write(*BatchOf(SchemaOf(kLongAndString), R"([[1, "a"]])"));
+  EXPECT_THAT(status.message(), HasSubstr("2 columns for a schema of 1"));
+  ASSERT_OK_AND_ASSIGN(writer, ParquetFileWriter::Open(io_, schema, Path("b"), {}));
+  status = writer->Write(*BatchOf(strings, R"([["x"]])"));
+  EXPECT_THAT(status.message(), HasSubstr("column \"l\""));
+  ASSERT_OK_AND_ASSIGN(writer, ParquetFileWriter::Open(io_, schema, Path("c"), {}));
+  status = writer->Write(
+      *BatchOf(SchemaOf(R"([{"id": 1, "name": "l", "required": false, "type": "long"}])"),
+               R"([[1], [null]])"));
+  EXPECT_THAT(status.message(), HasSubstr("required and has nulls"));
+}
+
+TEST_F(ParquetWriterTest, ManyColumns) {
+  std::string fields = "[";
+  for (int i = 0; i < 400; ++i) {
+    fields += fmt::format(R"({}{{"id": {}, "name": "c{}", "required": false, "type": "{}"}})",
+                          i ? "," : "", i + 1, i, i % 2 ? "long" : "string");
+  }
+  Schema schema = SchemaOf(fields + "]");
+  std::string rows = "[";
+  for (int r = 0; r < 100; ++r) {
+    rows += r ? ",[" : "[";
+    for (int i = 0; i < 400; ++i) {
+      rows += fmt::format("{}{}", i ? "," : "",
+                          i % 2 ? fmt::format("{}", r * i) : fmt::format("\"v{}\"", r));
+    }
+    rows += "]";
+  }
+  auto batch = BatchOf(schema, rows + "]");
+  ASSERT_OK_AND_ASSIGN(auto options, ParquetWriteOptions::FromProperties({}, schema));
+  options.clustering_field_ids = {399};
+  MemoryAccount memory(int64_t{1} << 40);
+  options.memory = &memory;
+  ASSERT_OK_AND_ASSIGN(DataFile file, WriteFile(schema, Path("wide"), {batch, batch}, options));
+  EXPECT_GT(memory.peak(), 0);
+  EXPECT_EQ(memory.held(), 0);
+  // The first hundred columns and the clustering column have bounds.
+  EXPECT_EQ(file.lower_bounds.size(), 101u);
+  EXPECT_TRUE(file.lower_bounds.contains(100));
+  EXPECT_FALSE(file.lower_bounds.contains(101));
+  EXPECT_TRUE(file.lower_bounds.contains(399));
+  EXPECT_EQ(file.column_sizes.size(), 400u);
+  EXPECT_EQ(file.value_counts.size(), 101u);
+  ASSERT_OK_AND_ASSIGN(auto table, ReadFiles(schema, {file}));
+  ASSERT_OK_AND_ASSIGN(auto expected, arrow::Table::FromRecordBatches({batch, batch}));
+  EXPECT_TRUE(table->Equals(*expected));
+}
+
+TEST_F(ParquetWriterTest, BloomFiltersWhereAsked) {
+  Schema schema = SchemaOf(kLongAndString);
+  ASSERT_OK_AND_ASSIGN(auto options,
+                       ParquetWriteOptions::FromProperties(
+                           {{"write.parquet.bloom-filter-enabled.column.s", "true"},
+                            {"write.parquet.bloom-filter-enabled.column.gone", "true"}},
+                           schema));
+  ASSERT_OK(WriteFile(schema, Path("f"), {RandomRows(schema, 1000, 12, 4)}, options).status());
+  auto metadata = parquet::ParquetFileReader::OpenFile(Path("f"))->metadata();
+  EXPECT_FALSE(metadata->RowGroup(0)->ColumnChunk(0)->bloom_filter_offset().has_value());
+  ASSERT_TRUE(metadata->RowGroup(0)->ColumnChunk(1)->bloom_filter_offset().has_value());
+  EXPECT_LE(*metadata->RowGroup(0)->ColumnChunk(1)->bloom_filter_length(), (1 << 20) + 64);
+}
+
+TEST_F(ParquetWriterTest, MalformedPropertiesAreNamed) {
+  Schema schema = SchemaOf(kLongAndString);
+  auto message = [&](const std::string& key, const std::string& value) {
+    return ParquetWriteOptions::FromProperties({{key, value}}, schema).status().message();
+  };
+  for (std::string key : {"write.parquet.row-group-size-bytes", "write.parquet.page-size-bytes",
+                          "write.parquet.dict-size-bytes", "write.parquet.page-row-limit"}) {
+    for (std::string value : {"", "0", "-1", "1MB", "99999999999999999999"}) {
+      EXPECT_THAT(message(key, value), HasSubstr(key)) << value;
+    }
+  }
+  std::string codec = message("write.parquet.compression-codec", "lzo");
+  EXPECT_THAT(codec, HasSubstr("write.parquet.compression-codec"));
+  EXPECT_THAT(codec, HasSubstr("zstd"));
+  EXPECT_THAT(message("write.parquet.compression-level", "99"),
+              HasSubstr("write.parquet.compression-level"));
+  EXPECT_THAT(message("write.parquet.compression-level", "x"),
+              HasSubstr("write.parquet.compression-level"));
+  EXPECT_THAT(message("write.metadata.metrics.default", "truncate(0)"),
+              HasSubstr("write.metadata.metrics.default"));
+  EXPECT_THAT(message("write.metadata.metrics.column.s", "some"),
+              HasSubstr("write.metadata.metrics.column.s"));
+  EXPECT_THAT(message("write.parquet.bloom-filter-enabled.column.s", "ja"),
+              HasSubstr("bloom-filter-enabled.column.s"));
+  ASSERT_OK_AND_ASSIGN(auto options, ParquetWriteOptions::FromProperties(
+                                         {{"write.parquet.compression-codec", "ZSTD"},
+                                          {"write.parquet.compression-level", "9"}},
+                                         schema));
+  EXPECT_EQ(options.codec, "zstd");
+  EXPECT_EQ(options.codec_level, 9);
+}
+
+// Leaves files for readers of other projects to check (test/iceberg_parquet_test.py).
+TEST_F(ParquetWriterTest, InteropFiles) {
+  const char* folder = std::getenv("THALWEG_INTEROP_DIR");
+  if (folder == nullptr) GTEST_SKIP() << "THALWEG_INTEROP_DIR is not set";
+  Schema schema = SchemaOf(kAllTypes);
+  auto batch = BatchOf(schema, kAllRows);
+  std::string location = std::string(folder) + "/all-types.parquet";
+  ParquetWriteOptions options;
+  options.key_values = {{"thalweg.run", "r-1"}};
+  ASSERT_OK_AND_ASSIGN(DataFile file, WriteFile(schema, location, {batch, batch}, options));
+  ASSERT_OK(io_->WriteNew(std::string(folder) + "/all-types.json", DumpJson(DataFileToJson(file))));
+  ASSERT_OK(
+      io_->WriteNew(std::string(folder) + "/all-types.schema.json", DumpJson(schema.ToJson())));
+}
+
+TEST(DataFileJson, ComesBack) {
+  DataFile file;
+  file.content = FileContent::kEqualityDeletes;
+  file.file_path = "/a/b.parquet";
+  file.partition_avro = std::string("\x00\xff", 2);
+  file.record_count = 5;
+  file.file_size_in_bytes = 1234;
+  file.column_sizes = {{1, 10}, {2147483546, 20}};
+  file.value_counts = {{1, 5}};
+  file.null_value_counts = {{1, 0}};
+  file.nan_value_counts = {{1, 2}};
+  file.lower_bounds = {{1, std::string("\x00\x7f\xff", 3)}, {2, ""}};
+  file.upper_bounds = {{1, "z"}};
+  file.key_metadata = "k";
+  file.split_offsets = {4, 100};
+  file.equality_ids = {1};
+  file.sort_order_id = 0;
+  file.first_row_id = 7;
+  file.referenced_data_file = "/c";
+  file.content_offset = 3;
+  file.content_size_in_bytes = 9;
+  std::string text = DumpJson(DataFileToJson(file));
+  EXPECT_THAT(text, HasSubstr("\"1\":\"007fff\""));
+  ASSERT_OK_AND_ASSIGN(auto json, ParseJson(text, "test"));
+  ASSERT_OK_AND_ASSIGN(DataFile back, DataFileFromJson(json));
+  EXPECT_EQ(back, file);
+  ASSERT_OK_AND_ASSIGN(DataFile empty, DataFileFromJson(DataFileToJson(DataFile())));
+  EXPECT_EQ(empty, DataFile());
+  for (
+      std::string bad :
+      {R"([])", R"({"content": 3})",
+       R"({"content":0,"file_path":"a","file_format":"P","record_count":-1,"file_size_in_bytes":1})",
+       R"({"content":0,"file_path":"a","file_format":"P","record_count":1,"file_size_in_bytes":1,"lower_bounds":{"1":"0g"}})",
+       R"({"content":0,"file_path":"a","file_format":"P","record_count":1,"file_size_in_bytes":1,"lower_bounds":{"x":"00"}})",
+       R"({"content":0,"file_path":"a","file_format":"P","record_count":1,"file_size_in_bytes":1,"equality_ids":[99999999999]})"}) {
+    ASSERT_OK_AND_ASSIGN(auto parsed, ParseJson(bad, "test"));
+    EXPECT_FALSE(DataFileFromJson(parsed).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace thalweg::iceberg
