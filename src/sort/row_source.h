@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace thalweg {
@@ -43,6 +44,8 @@ class RowSource {
   /// A source that is not rereadable gives each part once, with all columns.
   virtual arrow::Result<std::unique_ptr<RowStream>> OpenPart(int part, const std::vector<int>& columns) = 0;
   virtual bool rereadable() const { return true; }
+  /// What messages call a part: the file that it comes from. "" when there is nothing to say.
+  virtual std::string part_name(int part) const { return ""; }
 };
 
 }  // namespace thalweg

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layout/planner.h"
@@ -12,8 +13,16 @@
 
 namespace thalweg {
 
+/// How much a run checks of what it wrote (design section 7). Every level compares the rows of each
+/// selection as the table's metadata, the reader, the writers and the written footers count them.
+///  * kCounts: nothing more.
+///  * kDigest: the row digest of the decoded input and that of what the file writers received; one
+///  row group of each file is read back.
+///  * kFull: the written files are read back whole.
 enum class Verify { kCounts, kDigest, kFull };
+/// "counts", "digest", "full"; anything else is a usage error.
 arrow::Result<Verify> ParseVerify(std::string_view text);
+std::string_view ToString(Verify verify);
 
 /// Progress of a command, for a bar: what is being done, and how far it is (total -1: not known).
 struct Progress {
@@ -26,7 +35,7 @@ struct ExecuteOptions {
   int64_t memory_bytes = 0;  ///< 0: a quarter of the machine's (or the cgroup's) memory
   std::string spill_dir;     ///< "": $TMPDIR or /tmp
   int64_t max_spill_bytes = -1;
-  int threads = 0;           ///< 0: as many as the process may use
+  int threads = 0;  ///< 0: as many as the process may use
   Verify verify = Verify::kDigest;
   std::function<void(const Progress&)> progress;
   arrow::StopToken stop = arrow::StopToken::Unstoppable();
@@ -39,14 +48,26 @@ struct PrepareOptions {
   int64_t target_file_rows = -1;
   int64_t target_row_group_bytes = 0;
 };
-arrow::Result<std::vector<TaskEnvelope>> PrepareTasks(Table& table, const ClusteringSpec& spec, const Layout& layout,
-                                                      const Plan& plan, const PrepareOptions& prepare,
+arrow::Result<std::vector<TaskEnvelope>> PrepareTasks(Table& table, const ClusteringSpec& spec,
+                                                      const Layout& layout, const Plan& plan,
+                                                      const PrepareOptions& prepare,
                                                       const ExecuteOptions& options);
 
-/// Reads, sorts, writes and verifies one task. On failure every file that it wrote is deleted.
-arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task, const ExecuteOptions& options);
+/// Reads, sorts, writes and verifies one task. On failure every file that it wrote is deleted. The
+/// caller holds the run's intent.
+arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task,
+                                          const ExecuteOptions& options);
 
-/// Deletes the outputs of results that will not be committed.
-void DiscardOutputs(Table& table, const std::vector<ResultEnvelope>& results);
+/// The same for a process that executes tasks for another one: under an intent of its own, which is
+/// kept, so that the files wait for their commit for `orphan_age_seconds`.
+arrow::Result<ResultEnvelope> ExecuteTaskForCommit(Table& table, const TaskEnvelope& task,
+                                                   const ExecuteOptions& options,
+                                                   double orphan_age_seconds);
+
+/// Deletes the outputs of results that will not be committed, those that freshly loaded metadata
+/// does not name. False: not all could be deleted (or the metadata could not be read, then none
+/// was).
+bool DiscardOutputs(Table& table, const std::vector<ResultEnvelope>& results);
+bool DiscardUnits(const Table& table, const std::vector<OutputUnit>& units);
 
 }  // namespace thalweg

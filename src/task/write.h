@@ -1,7 +1,9 @@
 #pragma once
 
+#include <arrow/record_batch.h>
 #include <arrow/result.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,18 +15,32 @@ namespace thalweg {
 struct WriteOptions {
   WriteMode mode = WriteMode::kAppend;
   ExecuteOptions execute;
-  std::string run_id;
-  int64_t target_file_bytes = -1;
+  std::string run_id;              ///< "": a new UUID
+  int64_t target_file_bytes = -1;  ///< -1: the table's
+  double orphan_age_seconds = 86400;
 };
 
-/// Writes a stream of rows into the table as one clustered run (by the table's declaration; without one in the order in which the rows
-/// came). `source` has the table's columns by name in any order; missing nullable columns are null, unknown columns an error, types are
-/// cast where no value is changed. Idempotent by run id. The source may be one-shot.
-arrow::Result<OptimizeReport> WriteRows(Table& table, std::unique_ptr<RowSource> source, const WriteOptions& options);
+/// Writes a stream of rows into the table as one clustered run (by the table's declaration; without
+/// one in the order in which the rows came, cut by size). `source` has the table's columns by name
+/// in any order; missing nullable columns are null, unknown columns an error, types are cast where
+/// no value is changed. Idempotent by run id. The source may be one-shot. No rows to append:
+/// "nothing-to-do". An overwrite of a table that has moved on meanwhile is a conflict (kConflict).
+/// In the report `source_bytes` are the input's encoded bytes, -1 when not known.
+arrow::Result<OptimizeReport> WriteRows(Table& table, std::unique_ptr<RowSource> source,
+                                        const WriteOptions& options);
 
-/// Rows of local Parquet, CSV or Arrow IPC (file or stream) files, by their endings, as one source. For CSV a `schema` (the table's) gives
-/// the types; without it they are inferred. All files must have equal schemas.
-arrow::Result<std::unique_ptr<RowSource>> OpenInputFiles(const std::vector<std::string>& paths,
-                                                         const std::shared_ptr<arrow::Schema>& schema);
+/// Rows of local Parquet, CSV or Arrow IPC (file or stream) files, by their endings (.parquet;
+/// .csv, .tsv; .arrow, .feather, .ipc; .arrows), as one source. For CSV a `schema` (the table's)
+/// gives the types of the columns that it names; without it they are inferred. All files must have
+/// equal columns. Errors name the file.
+arrow::Result<std::unique_ptr<RowSource>> OpenInputFiles(
+    const std::vector<std::string>& paths, const std::shared_ptr<arrow::Schema>& schema);
+
+/// Rows of a reader, which can be read once.
+std::unique_ptr<RowSource> RowsOfReader(std::shared_ptr<arrow::RecordBatchReader> reader);
+
+/// The rows of `source` with the columns of `schema`, as WriteRows takes them.
+arrow::Result<std::unique_ptr<RowSource>> CastRows(std::unique_ptr<RowSource> source,
+                                                   const std::shared_ptr<arrow::Schema>& schema);
 
 }  // namespace thalweg

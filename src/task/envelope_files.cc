@@ -1,0 +1,203 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "task/envelope.h"
+#include "task/hex128.h"
+#include "util/status.h"
+
+namespace thalweg {
+namespace {
+
+constexpr char kFittedMagic[] = "THWFIT01";  // eight bytes; the last two are the version
+constexpr size_t kMagicSize = 8;
+constexpr uint32_t kMaxSample = 65536;
+constexpr size_t kInlineLimit = 256 << 10;
+constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
+
+template <typename T>
+void Put(T value, std::string* out) {
+  out->append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+/// Takes values off the front of `bytes`; an error when it is too short.
+template <typename T>
+arrow::Status Take(std::string_view* bytes, T* value) {
+  if (bytes->size() < sizeof(T)) return Invalid("key model: truncated");
+  std::memcpy(value, bytes->data(), sizeof(T));
+  bytes->remove_prefix(sizeof(T));
+  return arrow::Status::OK();
+}
+
+std::string ErrnoText() { return std::strerror(errno); }
+
+arrow::Result<std::string> ReadWhole(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return Invalid("{}: cannot be opened: {}", path, ErrnoText());
+  std::string text;
+  arrow::Status status;
+  struct stat info;
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
+    status = Invalid("{}: is not a regular file", path);
+  } else if (info.st_size > kMaxFileBytes) {
+    status = Invalid("{}: has {} bytes, too many for an envelope", path, info.st_size);
+  } else {
+    text.resize(info.st_size);
+    size_t done = 0;
+    while (status.ok() && done < text.size()) {
+      const ssize_t n = read(file, text.data() + done, text.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0)
+        status = Invalid("{}: cannot be read: {}", path, n < 0 ? ErrnoText() : "truncated");
+      else
+        done += n;
+    }
+  }
+  close(file);
+  ARROW_RETURN_NOT_OK(status);
+  return text;
+}
+
+/// Writes a new file; with `replace` an old one of that name goes, at once.
+arrow::Status WriteWhole(const std::string& path, std::string_view text, bool replace) {
+  const std::string target = replace ? fmt::format("{}.{}.tmp", path, getpid()) : path;
+  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (replace ? O_TRUNC : O_EXCL);
+  const int file = open(target.c_str(), flags, 0666);
+  if (file < 0) return Invalid("{}: cannot be written: {}", path, ErrnoText());
+  bool good = true;
+  while (good && !text.empty()) {
+    const ssize_t n = write(file, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    good = n >= 0;
+    if (good) text.remove_prefix(n);
+  }
+  good = good && fsync(file) == 0;
+  good = (close(file) == 0) && good;
+  if (good && replace) good = rename(target.c_str(), path.c_str()) == 0;
+  if (good) return arrow::Status::OK();
+  const std::string why = ErrnoText();
+  unlink(target.c_str());
+  return Invalid("{}: cannot be written: {}", path, why);
+}
+
+}  // namespace
+
+std::string FittedHash(std::string_view bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return ToHex128(static_cast<unsigned __int128>(hash.high64) << 64 | hash.low64);
+}
+
+arrow::Result<std::string> SerializeFitted(const FittedKeys& fitted) {
+  ARROW_ASSIGN_OR_RAISE(auto encoder, fitted.encoder.Serialize());
+  std::string out(kFittedMagic, kMagicSize);
+  Put<int64_t>(fitted.rows, &out);
+  for (const int64_t nulls : fitted.null_rows_per_column) Put<int64_t>(nulls, &out);
+  Put<uint64_t>(encoder.size(), &out);
+  out += encoder;
+  Put<uint32_t>(static_cast<uint32_t>(fitted.row_sample.size()), &out);
+  for (const Key128 key : fitted.row_sample) {
+    if (fitted.encoder.wide()) {
+      Put<Key128>(key, &out);
+    } else {
+      Put<Key64>(static_cast<Key64>(key), &out);
+    }
+  }
+  return out;
+}
+
+arrow::Result<FittedKeys> DeserializeFitted(std::string_view bytes) {
+  if (!bytes.starts_with(std::string_view(kFittedMagic, kMagicSize))) {
+    return Invalid("key model: not one, or of an unknown version");
+  }
+  bytes.remove_prefix(kMagicSize);
+  int64_t rows = 0;
+  int64_t nulls[4];
+  uint64_t encoder_size = 0;
+  ARROW_RETURN_NOT_OK(Take(&bytes, &rows));
+  for (int64_t& null_rows : nulls) ARROW_RETURN_NOT_OK(Take(&bytes, &null_rows));
+  ARROW_RETURN_NOT_OK(Take(&bytes, &encoder_size));
+  if (encoder_size > bytes.size()) return Invalid("key model: truncated");
+  ARROW_ASSIGN_OR_RAISE(auto encoder, KeyEncoder::Deserialize(bytes.substr(0, encoder_size)));
+  bytes.remove_prefix(encoder_size);
+  FittedKeys fitted{std::move(encoder), {}, rows, {}};
+  std::copy_n(nulls, 4, fitted.null_rows_per_column);
+  for (const int64_t null_rows : nulls) {
+    if (null_rows < 0 || null_rows > rows) return Invalid("key model: impossible row counts");
+  }
+  uint32_t sample = 0;
+  ARROW_RETURN_NOT_OK(Take(&bytes, &sample));
+  const bool wide = fitted.encoder.wide();
+  if (sample > kMaxSample || bytes.size() != sample * (wide ? sizeof(Key128) : sizeof(Key64))) {
+    return Invalid("key model: a row sample of {} keys in {} bytes", sample, bytes.size());
+  }
+  const int bits = fitted.encoder.key_bits();
+  for (uint32_t i = 0; i < sample; ++i) {
+    Key128 key = 0;
+    if (wide) {
+      ARROW_RETURN_NOT_OK(Take(&bytes, &key));
+    } else {
+      Key64 narrow = 0;
+      ARROW_RETURN_NOT_OK(Take(&bytes, &narrow));
+      key = narrow;
+    }
+    if ((bits < 128 && key >> bits != 0) || (i > 0 && key < fitted.row_sample.back())) {
+      return Invalid("key model: its row sample is not in order");
+    }
+    fitted.row_sample.push_back(key);
+  }
+  return fitted;
+}
+
+arrow::Result<std::vector<std::string>> WriteTasks(const std::vector<TaskEnvelope>& tasks,
+                                                   const std::string& folder) {
+  const std::filesystem::path base(folder);
+  std::vector<std::string> paths;
+  std::set<std::string> models;
+  for (const TaskEnvelope& task : tasks) {
+    TaskEnvelope out = task;
+    if (out.fitted.size() > kInlineLimit) {
+      out.fitted_file = fmt::format("fitted-{}.bin", out.selection_id);
+      if (models.insert(out.fitted_file).second) {
+        ARROW_RETURN_NOT_OK(WriteWhole(base / out.fitted_file, out.fitted, /*replace=*/false));
+      }
+      out.fitted.clear();
+    }
+    paths.push_back(base / fmt::format("task-{:05}.json", out.task));
+    ARROW_RETURN_NOT_OK(WriteWhole(paths.back(), DumpJson(out.ToJson(), 1), /*replace=*/false));
+  }
+  return paths;
+}
+
+arrow::Result<TaskEnvelope> ReadTask(const std::string& path) {
+  ARROW_ASSIGN_OR_RAISE(auto text, ReadWhole(path));
+  ARROW_ASSIGN_OR_RAISE(auto json, ParseJson(text, path));
+  ARROW_ASSIGN_OR_RAISE(auto task, TaskEnvelope::FromJson(json, path));
+  if (!task.fitted_file.empty()) {
+    const std::string model = std::filesystem::path(path).parent_path() / task.fitted_file;
+    ARROW_ASSIGN_OR_RAISE(task.fitted, ReadWhole(model));
+    if (FittedHash(task.fitted) != task.fitted_hash) {
+      return Invalid("{}: the hash of {} differs: it belongs to another plan or is damaged", path,
+                     model);
+    }
+  }
+  return task;
+}
+
+arrow::Status WriteResult(const ResultEnvelope& result, const std::string& path) {
+  return WriteWhole(path, DumpJson(result.ToJson(), 1), /*replace=*/true);
+}
+
+arrow::Result<ResultEnvelope> ReadResult(const std::string& path) {
+  ARROW_ASSIGN_OR_RAISE(auto text, ReadWhole(path));
+  ARROW_ASSIGN_OR_RAISE(auto json, ParseJson(text, path));
+  return ResultEnvelope::FromJson(json, path);
+}
+
+}  // namespace thalweg

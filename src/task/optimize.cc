@@ -1,0 +1,251 @@
+#include "task/optimize.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "layout/depth.h"
+#include "task/commit_run.h"
+#include "task/resources.h"
+#include "task/run_intent.h"
+#include "task/selection_check.h"
+#include "util/crash_point.h"
+#include "util/status.h"
+#include "util/uuid.h"
+
+namespace thalweg {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// One command: holds what an attempt made until it is committed or deleted.
+class Optimizer {
+ public:
+  Optimizer(Table& table, const OptimizeOptions& options) : table_(table), options_(options) {}
+
+  arrow::Result<OptimizeReport> Run() {
+    const auto start = Clock::now();
+    ARROW_RETURN_NOT_OK(table_.CheckWritable());
+    run_id_ = report_.run_id = options_.run_id.empty() ? NewUuid() : options_.run_id;
+    report_.snapshot_before = report_.snapshot_after = table_.snapshot_id();
+    ARROW_ASSIGN_OR_RAISE(bool done, AlreadyCommitted(table_, run_id_, &report_));
+    if (!done) {
+      ReclaimBefore(table_, run_id_, options_.orphan_age_seconds, &report_.notes);
+      while (!done) {
+        auto attempt = PlanAndCommit();
+        if (attempt.ok()) {
+          done = *attempt;
+          continue;
+        }
+        ARROW_RETURN_NOT_OK(AfterFailure(attempt.status()));
+      }
+      if (report_.outcome != "nothing-to-do") report_.depth_after = MeasureDepth(table_, spec_);
+    }
+    intent_.reset();
+    report_.peak_memory_bytes = std::max(report_.peak_memory_bytes, PeakMemory());
+    report_.seconds = SecondsSince(start);
+    return report_;
+  }
+
+ private:
+  /// Plans at the newest snapshot and carries the plan out. True: nothing remains to be done.
+  arrow::Result<bool> PlanAndCommit() {
+    ARROW_RETURN_NOT_OK(options_.execute.stop.Poll());
+    std::vector<std::string> notes;
+    ARROW_ASSIGN_OR_RAISE(spec_, UsableDeclaration(table_, &notes));
+    ARROW_ASSIGN_OR_RAISE(auto layout, table_.DescribeLayout(spec_.columns));
+    ARROW_ASSIGN_OR_RAISE(auto sizes, table_.output_sizes());
+    PrepareOptions prepare;
+    prepare.run_id = run_id_;
+    prepare.target_file_bytes =
+        options_.target_file_bytes > 0 ? options_.target_file_bytes : sizes.target_file_bytes;
+    prepare.target_file_rows = options_.target_file_rows;
+    prepare.target_row_group_bytes = sizes.target_row_group_bytes;
+    PlanOptions plan_options = options_.plan;
+    plan_options.target_file_bytes = prepare.target_file_bytes;
+    ARROW_ASSIGN_OR_RAISE(auto plan, MakePlan(layout, spec_, plan_options));
+    notes.insert(notes.end(), plan.notes.begin(), plan.notes.end());
+    notes.insert(notes.end(), layout.notes.begin(), layout.notes.end());
+    for (auto& note : notes) {
+      if (std::find(report_.notes.begin(), report_.notes.end(), note) == report_.notes.end()) {
+        report_.notes.push_back(std::move(note));
+      }
+    }
+    if (report_.depth_before < 0) report_.depth_before = plan.depth_before;
+    if (plan.selections.empty()) {
+      if (report_.outcome == "committed")
+        return true;  // the hit selections need no rewrite any more
+      report_.outcome = "nothing-to-do";
+      report_.reason = plan.reason;
+      report_.depth_after = plan.depth_before;
+      report_.snapshot_after = table_.snapshot_id();
+      return true;
+    }
+    depths_ = {plan.depth_before, plan.depth_after, plan.correction};
+    report_.predicted_depth = plan.depth_after;
+    if (!intent_) {
+      ARROW_ASSIGN_OR_RAISE(intent_,
+                            RunIntent::Begin(table_, run_id_, options_.orphan_age_seconds));
+    }
+    ARROW_ASSIGN_OR_RAISE(auto tasks,
+                          PrepareTasks(table_, spec_, layout, plan, prepare, options_.execute));
+    for (const auto& task : tasks) {
+      ARROW_ASSIGN_OR_RAISE(auto result, ExecuteTask(table_, task, options_.execute));
+      results_.push_back(std::move(result));
+    }
+    CrashPoint("after-data-files");
+    return Commit();
+  }
+
+  /// Commits the results. False: some selections were hit by a conflict and must be planned anew,
+  /// the others are committed.
+  arrow::Result<bool> Commit() {
+    ARROW_ASSIGN_OR_RAISE(auto selections, CheckResults(table_, results_, options_.execute.verify));
+    auto committed = CommitSelections(table_, selections, depths_, *intent_, options_.execute);
+    if (committed.ok()) {
+      Committed(*committed, selections);
+      return true;
+    }
+    if (KindOf(committed.status()) != FailureKind::kConflict) return committed.status();
+    ARROW_RETURN_NOT_OK(table_.Refresh());
+    std::vector<SelectionResults> survivors, hit;
+    for (auto& selection : selections) {
+      (SourcesUnchanged(table_, selection.task()) ? survivors : hit).push_back(selection);
+    }
+    // With no selection hit the conflict is about something else, which committing again would meet
+    // again.
+    if (survivors.empty() || hit.empty()) return committed.status();
+    const auto why = committed.status();
+    committed = CommitSelections(table_, survivors, depths_, *intent_, options_.execute);
+    ARROW_RETURN_NOT_OK(committed.status());
+    if (committed->already_committed) {
+      Committed(*committed, survivors);
+      return true;
+    }
+    std::vector<ResultEnvelope> lost;
+    for (const auto& selection : hit) {
+      for (const auto* slice : selection.slices) lost.push_back(*slice);
+    }
+    Committed(*committed, survivors);
+    if (!DiscardOutputs(table_, lost)) intent_->Abandon();
+    // The history holds the run id now: what remains is a run of its own.
+    intent_.reset();
+    run_id_ = NewUuid();
+    report_.notes.push_back(fmt::format("{} of {} selections were planned anew: {}", hit.size(),
+                                        selections.size(), why.message()));
+    ARROW_RETURN_NOT_OK(PlanAgain(why));
+    return false;
+  }
+
+  /// Takes account of a commit; the outputs belong to the table from here on.
+  void Committed(const CommitResult& commit, const std::vector<SelectionResults>& selections) {
+    report_.snapshot_after = commit.snapshot_after;
+    if (commit.already_committed) {
+      // By another process with this run id, unless an attempt of our own had come through
+      // unnoticed: only unreferenced files go.
+      report_.outcome = "already-committed";
+      report_.reason = fmt::format("run {} is in the history of the table already", run_id_);
+      if (!DiscardOutputs(table_, results_)) intent_->Abandon();
+    } else {
+      report_.outcome = "committed";
+      AddToReport(selections, &report_);
+    }
+    results_.clear();
+  }
+
+  /// OK: plan again. Otherwise the failure of the whole command, with nothing left behind but what
+  /// an unknown outcome must leave.
+  arrow::Status AfterFailure(const arrow::Status& status) {
+    if (KindOf(status) == FailureKind::kUnknown) {
+      if (intent_) intent_->Keep();
+      results_.clear();
+      return OutcomeUnknown(status, run_id_);
+    }
+    if (!DiscardOutputs(table_, results_) && intent_) intent_->Abandon();
+    results_.clear();
+    if (KindOf(status) != FailureKind::kConflict) return status;
+    return PlanAgain(status);
+  }
+
+  /// Waits and goes to the newest snapshot; the conflict itself once there were too many.
+  arrow::Status PlanAgain(const arrow::Status& conflict) {
+    if (report_.replans >= options_.max_replans) {
+      return Conflict("gave up after {} conflicts: {}", report_.replans + 1, conflict.message());
+    }
+    std::uniform_real_distribution<double> jitter(0.5, 1.5);
+    double wait = options_.backoff_seconds * (1 << std::min(report_.replans, 6)) * jitter(random_);
+    ++report_.replans;
+    for (; wait > 0; wait -= 0.05) {
+      ARROW_RETURN_NOT_OK(options_.execute.stop.Poll());
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(wait, 0.05)));
+    }
+    return table_.Refresh();
+  }
+
+  Table& table_;
+  const OptimizeOptions& options_;
+  std::string run_id_;  // of the attempt; the report's is the first
+  OptimizeReport report_;
+  ClusteringSpec spec_;
+  PlannedDepths depths_;
+  std::unique_ptr<RunIntent> intent_;
+  std::vector<ResultEnvelope> results_;  // executed, neither committed nor deleted
+  std::mt19937_64 random_{std::random_device{}()};
+};
+
+}  // namespace
+
+arrow::Result<OptimizeReport> Optimize(Table& table, const OptimizeOptions& options) {
+  return Optimizer(table, options).Run();
+}
+
+arrow::Result<OptimizeReport> CommitResults(Table& table,
+                                            const std::vector<ResultEnvelope>& results,
+                                            const ExecuteOptions& options) {
+  const auto start = Clock::now();
+  if (results.empty()) return Invalid("no results to commit");
+  ARROW_RETURN_NOT_OK(table.CheckWritable());
+  const std::string& run_id = results.front().task.run_id;
+  OptimizeReport report;
+  report.run_id = run_id;
+  report.snapshot_before = table.snapshot_id();
+  ARROW_ASSIGN_OR_RAISE(bool done, AlreadyCommitted(table, run_id, &report));
+  if (!done) {
+    ARROW_ASSIGN_OR_RAISE(auto selections, CheckResults(table, results, options.verify));
+    ARROW_ASSIGN_OR_RAISE(auto spec, UsableDeclaration(table, &report.notes));
+    if (spec != selections.front().task().spec) {
+      return Conflict(
+          "{}: its clustering is declared otherwise than when the tasks were planned: plan again",
+          table.name());
+    }
+    ARROW_RETURN_NOT_OK(CheckOutputs(table, selections));
+    if (options.verify == Verify::kFull) ARROW_RETURN_NOT_OK(ReadOutputsBack(table, selections));
+    constexpr double kOrphanAge = 86400;
+    ARROW_ASSIGN_OR_RAISE(auto intent, RunIntent::Begin(table, run_id, kOrphanAge));
+    auto layout = table.DescribeLayout(spec.columns);
+    if (layout.ok()) report.depth_before = MeasureLayout(*layout).depth;
+    auto committed =
+        CommitSelections(table, selections, {report.depth_before, -1, 1}, *intent, options);
+    if (!committed.ok()) {
+      if (KindOf(committed.status()) != FailureKind::kUnknown) return committed.status();
+      intent->Keep();
+      return OutcomeUnknown(committed.status(), run_id);
+    }
+    report.outcome = committed->already_committed ? "already-committed" : "committed";
+    report.snapshot_after = committed->snapshot_after;
+    if (!committed->already_committed) AddToReport(selections, &report);
+    report.depth_after = MeasureDepth(table, spec);
+    ReleaseKeptIntents(table, run_id);
+  }
+  report.peak_memory_bytes = std::max(report.peak_memory_bytes, PeakMemory());
+  report.seconds = SecondsSince(start);
+  return report;
+}
+
+}  // namespace thalweg

@@ -1,0 +1,69 @@
+#include "task/sort_setup.h"
+
+#include <algorithm>
+
+#include "layout/quantiles.h"
+#include "task/resources.h"
+#include "util/status.h"
+
+namespace thalweg {
+
+int64_t MemoryBudget(const ExecuteOptions& options) {
+  return options.memory_bytes > 0 ? options.memory_bytes : AvailableMemory() / 4;
+}
+
+ClusterSortOptions SortOptions(const ExecuteOptions& options, const ClusteringSpec& spec,
+                               MemoryAccount* memory) {
+  ClusterSortOptions sort;
+  sort.memory = memory;
+  sort.spill_dir = options.spill_dir;
+  sort.max_spill_bytes = options.max_spill_bytes;
+  sort.threads = options.threads > 0 ? options.threads : AvailableThreads();
+  sort.target_cube_bytes = spec.target_cube_bytes;
+  sort.min_cube_bytes = spec.min_cube_bytes;
+  sort.stop = options.stop;
+  if (options.progress) {
+    sort.progress = [report = options.progress](const ClusterSortProgress& progress) {
+      using Stage = ClusterSortProgress::Stage;
+      report({progress.stage == Stage::kFit       ? "fit"
+              : progress.stage == Stage::kScatter ? "scatter"
+                                                  : "write",
+              progress.rows_done, progress.rows_total});
+    };
+  }
+  return sort;
+}
+
+arrow::Result<std::vector<int>> KeyColumns(const arrow::Schema& schema,
+                                           const ClusteringSpec& spec) {
+  std::vector<int> positions;
+  for (const auto& column : spec.columns) {
+    positions.push_back(schema.GetFieldIndex(column.name));
+    if (positions.back() < 0) {
+      return Invalid("clustering column \"{}\" is not (or not once) among the columns read",
+                     column.name);
+    }
+  }
+  return positions;
+}
+
+RunRecord RecordRun(const std::string& run_id, const ClusteringSpec& spec, const FittedKeys& fitted,
+                    const std::vector<OutputUnit>& outputs) {
+  RunRecord run;
+  run.run_id = run_id;
+  run.spec_id = spec.SpecId();
+  for (const auto& unit : outputs) {
+    run.rows += unit.rows;
+    run.output_bytes += unit.bytes;
+  }
+  run.output_units = static_cast<int64_t>(outputs.size());
+  const auto& models = fitted.encoder.models();
+  for (size_t i = 0; i < models.size() && i < spec.columns.size(); ++i) {
+    const double null_share =
+        fitted.rows > 0 ? static_cast<double>(fitted.null_rows_per_column[i]) / fitted.rows : 0;
+    run.quantiles.push_back(QuantilesOf(models[i], spec.columns[i].field_id, null_share));
+  }
+  return run;
+}
+
+}  // namespace thalweg
