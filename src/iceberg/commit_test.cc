@@ -626,6 +626,65 @@ TEST_F(CommitTest, MergesSmallManifests) {
   }
 }
 
+TEST_F(CommitTest, DeleteManifestsAreCarriedOverUntouched) {
+  Do(Append({"a", "b"}));
+  // A snapshot of another engine that adds a position delete file.
+  ASSERT_OK_AND_ASSIGN(auto table, store_->Load());
+  ManifestWriteOptions options;
+  options.header.schema_json = table.metadata.CurrentSchemaText();
+  options.header.partition_spec_json = "[]";
+  options.header.format_version = 2;
+  options.header.content = "deletes";
+  ManifestEntry entry;
+  entry.file = File(folder_ / "deletes.parquet", 3);
+  entry.file.content = FileContent::kPositionDeletes;
+  ASSERT_OK_AND_ASSIGN(std::string bytes, WriteManifest({entry}, options));
+  ManifestFile deletes;
+  deletes.manifest_path = location_ + "/metadata/deletes-m0.avro";
+  deletes.manifest_length = static_cast<int64_t>(bytes.size());
+  deletes.content = 1;
+  deletes.sequence_number = deletes.min_sequence_number = 2;
+  deletes.added_snapshot_id = 77;
+  deletes.added_files_count = 1;
+  deletes.added_rows_count = 3;
+  ASSERT_OK(io_->WriteNew(deletes.manifest_path, bytes));
+  auto manifests = Read().manifests;
+  manifests.push_back(deletes);
+  ManifestListHeader header;
+  header.snapshot_id = 77;
+  header.sequence_number = 2;
+  ASSERT_OK_AND_ASSIGN(bytes, WriteManifestList(manifests, header));
+  Snapshot snapshot;
+  snapshot.snapshot_id = 77;
+  snapshot.parent_snapshot_id = table.metadata.current_snapshot_id();
+  snapshot.sequence_number = 2;
+  snapshot.manifest_list = location_ + "/metadata/deletes-list.avro";
+  snapshot.summary = {{"operation", "delete"}};
+  ASSERT_OK(io_->WriteNew(snapshot.manifest_list, bytes));
+  TableMetadata with_deletes = table.metadata;
+  with_deletes.AddSnapshot(snapshot);
+  ASSERT_OK(store_->Commit(table, with_deletes).status());
+
+  auto change = Replace({"a"}, "x");
+  change.added[0][0].file.record_count = 7;
+  change.allow_fewer_records = true;
+  Do(change);
+  const auto files = Read();
+  ASSERT_EQ(files.delete_files.size(), 1u);
+  EXPECT_EQ(files.delete_files[0].sequence_number, 2);
+  EXPECT_EQ(files.delete_files[0].snapshot_id, 77);
+  const auto kept = std::find_if(files.manifests.begin(), files.manifests.end(),
+                                 [](const auto& manifest) { return manifest.content == 1; });
+  ASSERT_NE(kept, files.manifests.end());
+  EXPECT_EQ(kept->manifest_path, deletes.manifest_path);
+  EXPECT_EQ(kept->sequence_number, 2);
+  EXPECT_EQ(kept->added_snapshot_id, 77);
+  EXPECT_THAT(Current().summary,
+              IsSupersetOf({Pair("total-delete-files", "1"), Pair("total-position-deletes", "3"),
+                            Pair("total-records", "17"), Pair("total-files-size", "2300"),
+                            Pair("total-data-files", "2")}));
+}
+
 TEST_F(CommitTest, BranchesKeepTheirSnapshots) {
   const auto first = Do(Append({"a"}));
   ASSERT_OK_AND_ASSIGN(auto table, store_->Load());
