@@ -18,12 +18,13 @@
 
 namespace thalweg {
 
-/// What the first pass over the key columns gives: the key encoder (one model per column), and a sample of the rows' keys in
-/// ascending order from which splitters are taken.
+/// What the first pass over the key columns gives: the key encoder (one model per column), and a
+/// sample of the rows' keys in ascending order from which splitters are taken.
 struct FittedKeys {
   KeyEncoder encoder;
-  std::vector<Key128> row_sample;  ///< sorted keys of at most 65,536 rows (those of smallest row priority)
-  int64_t rows = 0;                ///< live rows seen
+  std::vector<Key128>
+      row_sample;    ///< sorted keys of at most 65,536 rows (those of smallest row priority)
+  int64_t rows = 0;  ///< live rows seen
   int64_t null_rows_per_column[4] = {0, 0, 0, 0};
 };
 
@@ -44,7 +45,8 @@ class SortedFileWriter {
   virtual int64_t bytes_estimate() const = 0;
   /// Closes the file: its size in encoded bytes.
   virtual arrow::Result<int64_t> Finish() = 0;
-  /// Throws away everything written, finished or not: the file is cut again elsewhere (or the run has failed).
+  /// Throws away everything written, finished or not: the file is cut again elsewhere (or the run
+  /// has failed).
   virtual arrow::Status Discard() = 0;
 };
 
@@ -78,7 +80,8 @@ struct ClusterSortOptions {
   /// Only rows with key_begin <= key < key_end are kept (slices); key_end nullopt: to the end.
   Key128 key_begin = 0;
   std::optional<Key128> key_end;
-  /// Sees every kept row once, decoded, in the form in which it was read (before the sort touches it). Called from several threads.
+  /// Sees every kept row once, decoded, in the form in which it was read (before the sort touches
+  /// it). Called from several threads.
   std::function<arrow::Status(const arrow::RecordBatch&)> input_observer;
   std::function<void(const ClusterSortProgress&)> progress;
   arrow::StopToken stop = arrow::StopToken::Unstoppable();
@@ -98,24 +101,33 @@ struct ClusterSortResult {
   int64_t rows = 0;
   int64_t spilled_bytes = 0;
   int64_t peak_spill_bytes = 0;
+  int64_t discarded_files = 0;  ///< written once and cut again, because they missed their window
+  int64_t files_outside_window =
+      0;  ///< kept although outside: a cube's only one, or after several tries
 };
 
-/// The first pass: reads the key columns (positions in source.schema(), in declared order) and fits models and row sample.
-/// The position of a key column in source.schema() is also the one that goes into its sampling priorities.
-arrow::Result<FittedKeys> FitKeys(RowSource& source, const std::vector<int>& key_columns, Curve curve,
-                                  int bits_per_dim, Algorithm algorithm, const ClusterSortOptions& options);
+/// The first pass: reads the key columns (positions in source.schema(), in declared order) and fits
+/// models and row sample. The position of a key column in source.schema() is also the one that goes
+/// into its sampling priorities.
+arrow::Result<FittedKeys> FitKeys(RowSource& source, const std::vector<int>& key_columns,
+                                  Curve curve, int bits_per_dim, Algorithm algorithm,
+                                  const ClusterSortOptions& options);
 
-/// Splits the fitted row sample into `parts` slices of about equal rows: the parts - 1 ascending border keys (fewer when keys
-/// repeat too much).
+/// Splits the fitted row sample into `parts` slices of about equal rows: the parts - 1 ascending
+/// border keys (fewer when keys repeat too much).
 std::vector<Key128> SliceBorders(const FittedKeys& fitted, int parts);
 
-/// Scatter and gather: sorts the source along the curve, cuts it into cubes and files, and hands each file's rows on.
-/// On failure every writer that was made has been told to Discard.
-arrow::Result<ClusterSortResult> SortIntoFiles(RowSource& source, const std::vector<int>& key_columns,
-                                               const FittedKeys& fitted, const SortedFileFactory& factory,
+/// Scatter and gather: sorts the source along the curve, cuts it into cubes and files, and hands
+/// each file's rows on. On failure every writer that was made has been told to Discard. Batches
+/// have the source's schema, except that the indices of top-level dictionary columns are int32.
+arrow::Result<ClusterSortResult> SortIntoFiles(RowSource& source,
+                                               const std::vector<int>& key_columns,
+                                               const FittedKeys& fitted,
+                                               const SortedFileFactory& factory,
                                                const ClusterSortOptions& options);
 
-/// Reads a one-shot stream into memory, and past the budget into a spill file, so that it can be read more than once.
+/// Reads a one-shot stream into memory, and past the budget into a spill file, so that it can be
+/// read more than once.
 arrow::Result<std::unique_ptr<RowSource>> SpoolStream(std::unique_ptr<RowSource> one_shot,
                                                       const ClusterSortOptions& options);
 
