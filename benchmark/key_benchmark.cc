@@ -318,7 +318,7 @@ int main(int argc, char** argv) {
     for (int64_t bit = 1; bit != 0 && std::string(hwy::TargetName(bit)) != limit;
          bit = static_cast<int64_t>(static_cast<uint64_t>(bit) << 1))
       newer |= bit;
-    hwy::DisableTargets(newer);
+    hwy::SetSupportedTargetsForTest(hwy::SupportedTargets() & ~newer);
   }
   const int64_t targets = hwy::SupportedTargets();
   std::cerr << "instruction set: " << hwy::TargetName(targets & -targets) << "\n";
