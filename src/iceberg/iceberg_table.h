@@ -11,10 +11,11 @@
 namespace thalweg::iceberg {
 
 /// Iceberg's implementation of Table on a store (one table of one catalog).
-arrow::Result<std::unique_ptr<Table>> OpenIcebergTable(std::string name, std::unique_ptr<TableStore> store);
+arrow::Result<std::unique_ptr<Table>> OpenIcebergTable(std::string name,
+                                                       std::unique_ptr<TableStore> store);
 
-/// How Iceberg takes part in opening tables: Hadoop-layout folders, metadata files, and names in SQL catalogs. Catalog types that
-/// are not available yet are refused by name.
+/// How Iceberg takes part in opening tables: Hadoop-layout folders, metadata files, and names in
+/// SQL catalogs. Catalog types that are not available yet are refused by name.
 TableFormat IcebergFormat();
 
 }  // namespace thalweg::iceberg

@@ -23,7 +23,8 @@ arrow::Result<Curve> ParseCurve(std::string_view text);
 arrow::Result<Algorithm> ParseAlgorithm(std::string_view text);
 arrow::Result<Policy> ParsePolicy(std::string_view text);
 
-/// One clustering column: the name in the table's current schema, and the id that the format gives it.
+/// One clustering column: the name in the table's current schema, and the id that the format gives
+/// it.
 struct ClusteringColumn {
   std::string name;
   int32_t field_id = -1;
@@ -41,10 +42,12 @@ struct ClusteringSpec {
   Policy policy = Policy::kSize;
   double theta = 0.42;  // overlap threshold, in (0, 1)
 
-  /// Ranges, duplicates, 0 < min_cube_bytes <= target_cube_bytes. Types are checked by the key stage.
+  /// Ranges, duplicates, 0 < min_cube_bytes <= target_cube_bytes. Types are checked by the key
+  /// stage.
   arrow::Status Validate() const;
 
-  /// Sixteen hex digits: XXH3-64 of (field ids in declared order, curve, bits, algorithm). Sizes and policy do not take part.
+  /// Sixteen hex digits: XXH3-64 of (field ids in declared order, curve, bits, algorithm). Sizes
+  /// and policy do not take part.
   std::string SpecId() const;
 
   bool operator==(const ClusteringSpec&) const = default;

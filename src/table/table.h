@@ -20,7 +20,8 @@
 
 namespace thalweg {
 
-/// A unit with the format's own full description: what envelopes carry, and what a commit compares with the snapshot.
+/// A unit with the format's own full description: what envelopes carry, and what a commit compares
+/// with the snapshot.
 struct UnitDescriptor {
   std::string id;
   int64_t rows = 0;   ///< live rows
@@ -40,15 +41,17 @@ struct OutputUnit {
 /// Whom written files belong to: goes into their names and stamps.
 struct OutputContext {
   std::string run_id;
-  int task = 0;     ///< running number of the task within the run
-  int attempt = 0;  ///< of the task
+  int task = 0;            ///< running number of the task within the run
+  int attempt = 0;         ///< of the task
   std::string attempt_id;  ///< unique among processes that execute the same task
-  /// Clustering of the files, with the field ids resolved; nullopt for plain writes without a declaration.
+  /// Clustering of the files, with the field ids resolved; nullopt for plain writes without a
+  /// declaration.
   std::optional<ClusteringSpec> spec;
   MemoryAccount* memory = nullptr;
 };
 
-/// One output file being written. Used by one thread at a time. Accepts dictionary columns for plain ones.
+/// One output file being written. Used by one thread at a time. Accepts dictionary columns for
+/// plain ones.
 class OutputFile {
  public:
   virtual ~OutputFile() = default;
@@ -69,8 +72,9 @@ struct OutputSizes {
 
 /// What the table declares, as found.
 struct Declaration {
-  std::optional<ClusteringSpec> spec;  ///< nullopt: not declared
-  std::vector<std::string> notes;      ///< renamed columns and the like, for people
+  std::optional<ClusteringSpec> spec;  ///< nullopt: not declared, or not usable
+  std::string problem;             ///< declared, but not usable: why, and what to do; "" otherwise
+  std::vector<std::string> notes;  ///< renamed columns and the like, for people
 };
 
 /// The outcome of a commit.
@@ -92,7 +96,7 @@ struct RewriteCommit {
   std::string base_snapshot;  ///< snapshot that was planned and read
   ClusteringSpec spec;        ///< as planned; another declaration in the parent is a conflict
   std::vector<RewriteSelection> selections;
-  RunRecord run;              ///< snapshot_id is filled in by the commit
+  RunRecord run;                               ///< snapshot_id is filled in by the commit
   std::map<std::string, std::string> summary;  ///< extra keys for the snapshot, prefixed "thalweg."
 };
 
@@ -100,7 +104,8 @@ enum class WriteMode { kAppend, kOverwrite };
 struct WriteCommit {
   std::string run_id;
   WriteMode mode = WriteMode::kAppend;
-  std::string base_snapshot;  ///< overwrite: the snapshot whose files go; the table having moved since is a conflict
+  std::string base_snapshot;  ///< overwrite: the snapshot whose files go; the table having moved
+                              ///< since is a conflict
   std::optional<ClusteringSpec> spec;  ///< the files are stamped cubes of it
   std::vector<OutputUnit> outputs;
   RunRecord run;
@@ -121,54 +126,70 @@ struct RunFile {
   int64_t modified_millis = 0;
 };
 
-/// One table of one format, pinned to a snapshot until Refresh(). Nothing above this interface asks which format it is.
-/// Thread-safe except for Refresh and the commits. Failures carry their kind (util/status.h).
+/// One table of one format, pinned to a snapshot until Refresh(). Nothing above this interface asks
+/// which format it is. Thread-safe except for Refresh and the commits. Failures carry their kind
+/// (util/status.h).
 class Table {
  public:
   virtual ~Table() = default;
 
-  virtual const std::string& name() const = 0;   ///< as the user named it
-  virtual std::string format() const = 0;        ///< "iceberg", "lance"
+  virtual const std::string& name() const = 0;  ///< as the user named it
+  virtual std::string format() const = 0;       ///< "iceberg", "lance"
   virtual std::string location() const = 0;
-  virtual std::string snapshot_id() const = 0;   ///< "" for an empty table
+  virtual std::string snapshot_id() const = 0;  ///< "" for an empty table
   virtual arrow::Status Refresh() = 0;
-  /// Refuses, with one line, tables that cannot be rewritten (features that are not supported yet, read-only tables). Every
-  /// writing command calls it before anything is written.
+  /// Refuses, with one line, tables that cannot be rewritten (features that are not supported yet,
+  /// read-only tables). Every writing command calls it before anything is written.
   virtual arrow::Status CheckWritable() const = 0;
 
   /// The current schema (top-level columns in order).
   virtual arrow::Result<std::shared_ptr<arrow::Schema>> schema() const = 0;
-  /// Field id of a top-level column of the current schema; an error naming similar columns otherwise.
+  /// Field id of a top-level column of the current schema; an error naming similar columns
+  /// otherwise.
   virtual arrow::Result<ClusteringColumn> ResolveColumn(const std::string& name) const = 0;
   virtual arrow::Result<OutputSizes> output_sizes() const = 0;
 
   virtual arrow::Result<Declaration> declaration() const = 0;
-  /// Declares. `version` (--version) is for formats that number their declarations; Iceberg refuses it. `allow_single` accepts one
-  /// column. False: an identical declaration was there, nothing was committed.
-  virtual arrow::Result<bool> SetDeclaration(const ClusteringSpec& spec, std::optional<int64_t> version, bool allow_single) = 0;
+  /// Declares. `version` (--version) is for formats that number their declarations; Iceberg refuses
+  /// it. `allow_single` accepts one column. False: an identical declaration was there, nothing was
+  /// committed.
+  virtual arrow::Result<bool> SetDeclaration(const ClusteringSpec& spec,
+                                             std::optional<int64_t> version, bool allow_single) = 0;
   /// False: nothing was declared.
   virtual arrow::Result<bool> ClearDeclaration() = 0;
 
   /// Units, stamps, cubes and runs at the pinned snapshot; statistics for `columns`.
-  virtual arrow::Result<Layout> DescribeLayout(const std::vector<ClusteringColumn>& columns) const = 0;
+  virtual arrow::Result<Layout> DescribeLayout(
+      const std::vector<ClusteringColumn>& columns) const = 0;
+  /// Makes the table's record of cubes anew from what the files themselves say, and stores it
+  /// beside the current snapshot. False: the stored record was right already, nothing was
+  /// committed.
+  virtual arrow::Result<bool> RebuildCubes() {
+    return arrow::Status::NotImplemented(
+        "rebuilding the cube table is not possible for this format");
+  }
   /// Full descriptors of units of that layout, by id, in the order given.
-  virtual arrow::Result<std::vector<UnitDescriptor>> Describe(const std::vector<std::string>& unit_ids) const = 0;
-  /// The rows of these units (descriptors of the pinned snapshot or of an envelope), deletes applied. Addresses are (position of
-  /// the unit among `units` sorted by id) << 32 | row position.
-  virtual arrow::Result<std::unique_ptr<RowSource>> Scan(const std::vector<UnitDescriptor>& units, MemoryAccount* memory) const = 0;
+  virtual arrow::Result<std::vector<UnitDescriptor>> Describe(
+      const std::vector<std::string>& unit_ids) const = 0;
+  /// The rows of these units (descriptors of the pinned snapshot or of an envelope), deletes
+  /// applied. Addresses are (position of the unit among `units` sorted by id) << 32 | row position.
+  virtual arrow::Result<std::unique_ptr<RowSource>> Scan(const std::vector<UnitDescriptor>& units,
+                                                         MemoryAccount* memory) const = 0;
   /// `number`: running number of the file within the task. `cube_id` "" for unclustered files.
-  virtual arrow::Result<std::unique_ptr<OutputFile>> NewOutputFile(const OutputContext& context, const std::string& cube_id,
+  virtual arrow::Result<std::unique_ptr<OutputFile>> NewOutputFile(const OutputContext& context,
+                                                                   const std::string& cube_id,
                                                                    int number) const = 0;
   /// Reads a written file back whole, for --verify full. Row order as written.
   virtual arrow::Result<std::unique_ptr<RowSource>> ReadBack(const OutputUnit& unit) const = 0;
   /// Presence, size and footer row count of a written file; an error names what differs.
   virtual arrow::Status CheckOutput(const OutputUnit& unit) const = 0;
 
-  /// Each re-checks the parent at every attempt (design section 7). `before_swap` is called right before the swap of every attempt.
-  virtual arrow::Result<CommitResult> CommitRewrite(const RewriteCommit& commit,
-                                                    const std::function<arrow::Status()>& before_swap) = 0;
-  virtual arrow::Result<CommitResult> CommitWrite(const WriteCommit& commit,
-                                                  const std::function<arrow::Status()>& before_swap) = 0;
+  /// Each re-checks the parent at every attempt (design section 7). `before_swap` is called right
+  /// before the swap of every attempt.
+  virtual arrow::Result<CommitResult> CommitRewrite(
+      const RewriteCommit& commit, const std::function<arrow::Status()>& before_swap) = 0;
+  virtual arrow::Result<CommitResult> CommitWrite(
+      const WriteCommit& commit, const std::function<arrow::Status()>& before_swap) = 0;
   /// The snapshot that a run committed, if any snapshot of the table's history carries it.
   virtual arrow::Result<std::optional<std::string>> FindRun(const std::string& run_id) const = 0;
   virtual arrow::Result<std::vector<HistoryEntry>> History() const = 0;
@@ -181,10 +202,11 @@ class Table {
     std::string location;
     int64_t bytes = 0;
   };
-  /// Every file in the table's data and metadata folders whose name carries this run, referenced or not.
+  /// Every file in the table's data and metadata folders whose name carries this run, referenced or
+  /// not.
   virtual arrow::Result<std::vector<FileSize>> FilesOfRun(const std::string& run_id) const = 0;
-  /// Locations named by any snapshot of any ref (data, delete, manifest, list, statistics and metadata files), in freshly loaded
-  /// metadata.
+  /// Locations named by any snapshot of any ref (data, delete, manifest, list, statistics and
+  /// metadata files), in freshly loaded metadata.
   virtual arrow::Result<std::set<std::string>> ReferencedFiles() const = 0;
   virtual arrow::Status DeleteFile(const std::string& location) const = 0;
 };

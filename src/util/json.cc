@@ -42,10 +42,10 @@ arrow::Result<std::string> GetString(const Json& object, const char* key, std::s
 }
 
 arrow::Result<int64_t> GetInt64(const Json& object, const char* key, std::string_view what) {
-  ARROW_ASSIGN_OR_RAISE(const Json* value, Member(object, key, what, "an integer", [](const Json& j) {
-                          return j.is_number_integer() &&
-                                 (!j.is_number_unsigned() || j.get<uint64_t>() <= INT64_MAX);
-                        }));
+  ARROW_ASSIGN_OR_RAISE(
+      const Json* value, Member(object, key, what, "an integer", [](const Json& j) {
+        return j.is_number_integer() && (!j.is_number_unsigned() || j.get<uint64_t>() <= INT64_MAX);
+      }));
   return value->get<int64_t>();
 }
 

@@ -8,8 +8,9 @@ namespace thalweg {
 
 /// The one account of the memory that a run may hold. Thread-safe.
 ///
-/// Every large holder (reader row groups, partitions, cut windows, writer buffers) reserves what it is about to hold and
-/// releases it afterwards. Going over the limit is not refused here: holders that can spill ask `over()` and do so.
+/// Every large holder (reader row groups, partitions, cut windows, writer buffers) reserves what it
+/// is about to hold and releases it afterwards. Going over the limit is not refused here: holders
+/// that can spill ask `over()` and do so.
 class MemoryAccount {
  public:
   explicit MemoryAccount(int64_t limit_bytes) : limit_(limit_bytes) {}

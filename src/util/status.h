@@ -13,7 +13,8 @@ enum class FailureKind {
   kError,     ///< exit code 1
   kUsage,     ///< exit code 2: the request itself is wrong
   kConflict,  ///< exit code 3: somebody else changed the table; plan again and retry
-  kUnknown,   ///< exit code 4: a commit was sent and its outcome is not known; nothing may be deleted
+  kUnknown,   ///< exit code 4: a commit was sent and its outcome is not known; nothing may be
+              ///< deleted
 };
 
 /// Wraps a message as a failure of the given kind. The kind travels as an arrow::StatusDetail.

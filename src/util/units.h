@@ -8,8 +8,9 @@
 
 namespace thalweg {
 
-/// Parses a size: digits with an optional fraction and unit. KB MB GB TB are powers of 1000, KiB MiB GiB TiB (and K M G T, as
-/// most programs mean them) of 1024, a bare number bytes. Units in any case. Negative, empty, or beyond int64: an error.
+/// Parses a size: digits with an optional fraction and unit. KB MB GB TB are powers of 1000, KiB
+/// MiB GiB TiB (and K M G T, as most programs mean them) of 1024, a bare number bytes. Units in any
+/// case. Negative, empty, or beyond int64: an error.
 arrow::Result<int64_t> ParseBytes(std::string_view text);
 
 /// "1.5 GiB", "812 B": three significant digits, powers of 1024.

@@ -5,7 +5,8 @@
 
 namespace thalweg {
 
-/// A random (version 4) UUID in lower-case canonical form, from the operating system's random source.
+/// A random (version 4) UUID in lower-case canonical form, from the operating system's random
+/// source.
 std::string NewUuid();
 
 /// A random positive 63-bit number, never 0: what Iceberg uses as snapshot id.

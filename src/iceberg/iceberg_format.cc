@@ -1,0 +1,90 @@
+// How Iceberg takes part in opening tables by address.
+
+#include "iceberg/catalog.h"
+#include "iceberg/iceberg_table.h"
+#include "util/status.h"
+
+namespace thalweg::iceberg {
+namespace {
+
+using Properties = std::map<std::string, std::string>;
+
+std::string Get(const Properties& properties, const std::string& key) {
+  auto it = properties.find(key);
+  return it == properties.end() ? "" : it->second;
+}
+
+TableIdentifier IdentifierOf(const TableAddress& address) {
+  return {address.name_space, address.table};
+}
+
+/// Only SQL catalogs on SQLite are spoken so far.
+arrow::Status CheckCatalogType(const TableAddress& address, const Properties& catalog) {
+  const std::string type = Get(catalog, "type");
+  const std::string uri = Get(catalog, "uri");
+  const bool sqlite = uri.starts_with("sqlite:") || uri.starts_with("jdbc:sqlite:");
+  if ((type == "sql" || type == "jdbc" || type.empty()) && sqlite) return arrow::Status::OK();
+  if (type == "sql" || type == "jdbc") {
+    return Invalid(
+        "catalog {}: the SQL catalog at \"{}\" is not supported by this version of Thalweg; it "
+        "speaks SQLite "
+        "(sqlite:////absolute/path)",
+        address.catalog, uri);
+  }
+  return Invalid(
+      "catalog {}: catalogs of type \"{}\" are not supported by this version of Thalweg; it speaks "
+      "SQL catalogs on "
+      "SQLite and tables in Hadoop layout by path",
+      address.catalog, type.empty() ? uri : type);
+}
+
+arrow::Result<std::unique_ptr<TableStore>> OpenStore(const TableAddress& address,
+                                                     const Properties& catalog, bool create) {
+  auto io = std::make_shared<FileIO>();
+  if (address.is_path) {
+    return create ? NewHadoopTable(std::move(io), address.path)
+                  : OpenHadoopTable(std::move(io), address.path);
+  }
+  ARROW_RETURN_NOT_OK(CheckCatalogType(address, catalog));
+  return OpenSqlTable(std::move(io), address.catalog, catalog, IdentifierOf(address), create);
+}
+
+arrow::Result<std::unique_ptr<Table>> Open(const TableAddress& address, const Properties& catalog) {
+  ARROW_ASSIGN_OR_RAISE(auto store, OpenStore(address, catalog, /*create=*/false));
+  return OpenIcebergTable(address.text, std::move(store));
+}
+
+arrow::Result<std::unique_ptr<Table>> Create(const TableAddress& address, const Properties& catalog,
+                                             const arrow::Schema& arrow,
+                                             const Properties& properties) {
+  ARROW_ASSIGN_OR_RAISE(auto store, OpenStore(address, catalog, /*create=*/true));
+  std::string location = address.path;
+  if (!address.is_path) {
+    ARROW_ASSIGN_OR_RAISE(location,
+                          NewSqlTableLocation(address.catalog, catalog, IdentifierOf(address)));
+  }
+  ARROW_ASSIGN_OR_RAISE(const Schema schema, Schema::FromArrow(arrow));
+  Properties all{{"write.parquet.compression-codec", "zstd"}};
+  for (const auto& [key, value] : properties) all[key] = value;
+  ARROW_ASSIGN_OR_RAISE(const auto metadata,
+                        TableMetadata::Create(schema, location, std::move(all)));
+  ARROW_RETURN_NOT_OK(store->CreateTable(metadata).status());
+  return OpenIcebergTable(address.text, std::move(store));
+}
+
+}  // namespace
+
+TableFormat IcebergFormat() {
+  TableFormat format;
+  format.name = "iceberg";
+  // Lance datasets end in ".lance"; everything else that is a path or a catalog name is taken as
+  // Iceberg.
+  format.owns = [](const TableAddress& address, const Properties&) {
+    return !address.is_path || !std::string_view(address.path).ends_with(".lance");
+  };
+  format.open = Open;
+  format.create = Create;
+  return format;
+}
+
+}  // namespace thalweg::iceberg

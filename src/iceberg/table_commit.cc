@@ -1,0 +1,257 @@
+// Commits of rewrites and writes: what is checked against the parent at every attempt, and the cube
+// map that goes along.
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "iceberg/declaration.h"
+#include "iceberg/iceberg_table_internal.h"
+#include "iceberg/parquet_writer.h"
+#include "iceberg/support.h"
+#include "spec/property_names.h"
+#include "table/run_tag.h"
+#include "util/status.h"
+#include "util/uuid.h"
+
+namespace thalweg::iceberg {
+namespace {
+
+/// Files of one manifest: enough that a table of many small cubes does not get as many manifests.
+constexpr size_t kFilesPerManifest = 2000;
+
+arrow::Result<int64_t> ParseSnapshotId(const std::string& text) {
+  int64_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) {
+    return Invalid("\"{}\" is not a snapshot id", text);
+  }
+  return id;
+}
+
+/// The data files of output units, in manifests of whole cubes.
+struct Outputs {
+  std::vector<std::vector<SnapshotChange::Added>> manifests;
+  std::vector<MapCube> cubes;
+  std::set<int64_t> schema_ids;
+};
+
+arrow::Status AddOutputs(const std::vector<OutputUnit>& units,
+                         const std::optional<ClusteringSpec>& spec, const std::string& run_id,
+                         std::optional<int64_t> data_sequence_number, Outputs* outputs) {
+  std::string open_cube;
+  for (const auto& unit : units) {
+    const std::string what = "output unit " + unit.id;
+    ARROW_ASSIGN_OR_RAISE(const Json* json, GetObject(unit.json, "data-file", what));
+    ARROW_ASSIGN_OR_RAISE(DataFile file, DataFileFromJson(*json));
+    ARROW_ASSIGN_OR_RAISE(const int64_t schema_id, GetInt64(unit.json, "schema-id", what));
+    if (file.file_path != unit.id || file.record_count != unit.rows ||
+        file.file_size_in_bytes != unit.bytes) {
+      return Invalid("{}: its data file says something else (path, rows or bytes)", what);
+    }
+    outputs->schema_ids.insert(schema_id);
+    const bool new_cube = unit.cube_id != open_cube;
+    if (outputs->manifests.empty() ||
+        (new_cube && outputs->manifests.back().size() >= kFilesPerManifest)) {
+      outputs->manifests.emplace_back();
+    }
+    outputs->manifests.back().push_back({std::move(file), data_sequence_number});
+    if (!spec || unit.cube_id.empty()) continue;
+    if (new_cube) {
+      MapCube cube;
+      cube.cube_id = unit.cube_id;
+      cube.run_id = run_id;
+      cube.spec_id = spec->SpecId();
+      for (const auto& column : spec->columns) cube.field_ids.push_back(column.field_id);
+      outputs->cubes.push_back(std::move(cube));
+      open_cube = unit.cube_id;
+    }
+    MapCube& cube = outputs->cubes.back();
+    cube.rows += unit.rows;
+    cube.bytes += unit.bytes;
+    cube.unit_ids.push_back(unit.id);
+  }
+  return arrow::Status::OK();
+}
+
+/// Output files must have been written in the schema that is the parent's current one.
+arrow::Status CheckSchemaUnchanged(const TableMetadata& parent, const Outputs& outputs) {
+  for (int64_t id : outputs.schema_ids) {
+    if (id != parent.current_schema_id()) {
+      return Conflict("the table's schema changed (from {} to {}) since the files were written", id,
+                      parent.current_schema_id());
+    }
+  }
+  return arrow::Status::OK();
+}
+
+/// What this version cannot rewrite must not have come between plan and commit.
+arrow::Status CheckStillSupported(const LoadedTable& parent, const SnapshotFiles& files) {
+  const arrow::Status supported = CheckSupported(parent.metadata, files);
+  if (supported.ok()) return supported;
+  return Conflict("the table changed and cannot be committed to: {}", supported.message());
+}
+
+/// The part of a declaration that decides the order of rows.
+bool SameOrder(const ClusteringSpec& a, const ClusteringSpec& b) {
+  return a.SpecId() == b.SpecId();
+}
+
+arrow::Status CheckDeclarationUnchanged(const TableMetadata& parent,
+                                        const ClusteringSpec& planned) {
+  const Declaration declaration = ReadDeclaration(parent);
+  if (!declaration.problem.empty())
+    return Conflict("the declaration changed: {}", declaration.problem);
+  if (!declaration.spec) return Conflict("the declaration was cleared since the plan was made");
+  if (!SameOrder(*declaration.spec, planned))
+    return Conflict("the declaration changed since the plan was made");
+  return arrow::Status::OK();
+}
+
+/// Cube map for the new snapshot: the parent's, without what is removed, with the new run.
+auto CubeMapWriter(const FileIO& io, const std::vector<std::string>* removed,
+                   const Outputs* outputs, const RunRecord* run, const std::string& file_tag) {
+  return [&io, removed, outputs, run, file_tag](
+             const LoadedTable& parent, const SnapshotFiles& files, int64_t snapshot_id,
+             int64_t sequence_number) -> arrow::Result<std::optional<StatisticsFile>> {
+    ARROW_ASSIGN_OR_RAISE(
+        auto cubes, LoadCubes(io, parent.metadata, parent.metadata.current_snapshot_id(), files,
+                              /*ignore_stored=*/false));
+    CubeMap& map = cubes.map;
+    const std::unordered_set<std::string_view> gone(removed->begin(), removed->end());
+    std::unordered_map<std::string, std::pair<int64_t, int64_t>> sizes;
+    for (const auto& live : files.data_files) {
+      if (gone.contains(live.file.file_path)) {
+        sizes.emplace(live.file.file_path,
+                      std::pair{live.file.record_count, live.file.file_size_in_bytes});
+      }
+    }
+    map.RemoveUnits(sizes);
+    RunRecord record = *run;
+    record.snapshot_id = std::to_string(snapshot_id);
+    record.committed_millis = NowMillis();
+    std::vector<MapCube> added = outputs->cubes;
+    for (auto& cube : added) cube.snapshot_id = record.snapshot_id;
+    map.AddRun(std::move(record), std::move(added));
+    map.last_run = run->run_id;
+    ARROW_ASSIGN_OR_RAISE(auto entry, StoreCubes(io, parent.metadata, map, snapshot_id,
+                                                 sequence_number, file_tag, std::nullopt));
+    return std::optional<StatisticsFile>(std::move(entry));
+  };
+}
+
+SnapshotChange NewChange(std::string operation, const std::string& run_id,
+                         const std::map<std::string, std::string>& summary, const RunRecord& run,
+                         const std::function<arrow::Status()>& before_swap) {
+  SnapshotChange change;
+  change.operation = std::move(operation);
+  change.summary = summary;
+  change.summary[property::kSummaryRun] = run_id;
+  auto note = [&](const char* key, double depth) {
+    if (depth >= 0) change.summary[key] = fmt::format("{:.4f}", depth);
+  };
+  note("thalweg.depth-before", run.depth_before);
+  note("thalweg.predicted-depth", run.predicted_depth);
+  note("thalweg.achieved-depth", run.achieved_depth);
+  change.idempotence_key = property::kSummaryRun;
+  change.idempotence_value = run_id;
+  change.commit_id = RunTag(run_id);
+  change.before_swap = before_swap;
+  return change;
+}
+
+}  // namespace
+
+arrow::Result<CommitResult> IcebergTable::Finish(const arrow::Result<CommitOutcome>& outcome,
+                                                 const std::string& before) {
+  if (!outcome.ok()) return Named(outcome.status());
+  CommitResult result;
+  result.already_committed = outcome->already_committed;
+  result.snapshot_before = before;
+  result.snapshot_after = std::to_string(outcome->snapshot_id);
+  result.attempts = outcome->attempts;
+  loaded_ = outcome->table;
+  std::lock_guard lock(mutex_);
+  files_.reset();
+  cubes_.reset();
+  return result;
+}
+
+arrow::Result<CommitResult> IcebergTable::CommitRewrite(
+    const RewriteCommit& commit, const std::function<arrow::Status()>& before_swap) {
+  std::string why;
+  if (!store_->writable(&why)) return Invalid("{}: {}", name_, why);
+  ARROW_ASSIGN_OR_RAISE(const int64_t base_id, ParseSnapshotId(commit.base_snapshot));
+  ARROW_ASSIGN_OR_RAISE(const auto base, loaded_.metadata.FindSnapshot(base_id));
+  if (!base)
+    return Conflict("{}: snapshot {}, which was planned, is no longer in the table's history",
+                    name_, commit.base_snapshot);
+
+  std::vector<UnitDescriptor> sources;
+  Outputs outputs;
+  SnapshotChange change =
+      NewChange("replace", commit.run_id, commit.summary, commit.run, before_swap);
+  for (const auto& selection : commit.selections) {
+    sources.insert(sources.end(), selection.sources.begin(), selection.sources.end());
+    // Rewritten rows keep the sequence number of the snapshot that was read, so that later equality
+    // deletes still apply to them.
+    ARROW_RETURN_NOT_OK(
+        AddOutputs(selection.outputs, commit.spec, commit.run_id, base->sequence_number, &outputs));
+  }
+  for (const auto& source : sources) change.removed.push_back(source.id);
+  change.added = outputs.manifests;
+  change.validate = [&](const LoadedTable& parent, const SnapshotFiles& files) -> arrow::Status {
+    ARROW_RETURN_NOT_OK(CheckStillSupported(parent, files));
+    ARROW_RETURN_NOT_OK(CheckSchemaUnchanged(parent.metadata, outputs));
+    ARROW_RETURN_NOT_OK(CheckDeclarationUnchanged(parent.metadata, commit.spec));
+    std::unordered_map<std::string_view, const LiveFile*> live;
+    for (const auto& file : files.data_files) live.emplace(file.file.file_path, &file);
+    for (const auto& source : sources) {
+      auto it = live.find(source.id);
+      if (it == live.end())
+        return Conflict("data file {} was removed since the plan was made", source.id);
+      if (DescriptorOf(*it->second).json != source.json) {
+        return Conflict("data file {} is not as it was when the plan was made", source.id);
+      }
+    }
+    return arrow::Status::OK();
+  };
+  change.statistics = CubeMapWriter(io(), &change.removed, &outputs, &commit.run, change.commit_id);
+  return Finish(CommitSnapshot(*store_, change), commit.base_snapshot);
+}
+
+arrow::Result<CommitResult> IcebergTable::CommitWrite(
+    const WriteCommit& commit, const std::function<arrow::Status()>& before_swap) {
+  std::string why;
+  if (!store_->writable(&why)) return Invalid("{}: {}", name_, why);
+  const bool overwrite = commit.mode == WriteMode::kOverwrite;
+  Outputs outputs;
+  ARROW_RETURN_NOT_OK(
+      AddOutputs(commit.outputs, commit.spec, commit.run_id, std::nullopt, &outputs));
+  SnapshotChange change = NewChange(overwrite ? "overwrite" : "append", commit.run_id,
+                                    commit.summary, commit.run, before_swap);
+  change.added = outputs.manifests;
+  if (overwrite) {
+    ARROW_ASSIGN_OR_RAISE(const auto files, Files());
+    for (const auto& live : files->data_files) change.removed.push_back(live.file.file_path);
+  }
+  change.validate = [&](const LoadedTable& parent, const SnapshotFiles& files) -> arrow::Status {
+    ARROW_RETURN_NOT_OK(CheckStillSupported(parent, files));
+    ARROW_RETURN_NOT_OK(CheckSchemaUnchanged(parent.metadata, outputs));
+    const auto parent_id = parent.metadata.current_snapshot_id();
+    if (overwrite && (parent_id ? std::to_string(*parent_id) : "") != commit.base_snapshot) {
+      return Conflict(
+          "the table moved since it was read; an overwrite replaces only what it has seen: run it "
+          "again");
+    }
+    return arrow::Status::OK();
+  };
+  if (!outputs.cubes.empty()) {
+    change.statistics =
+        CubeMapWriter(io(), &change.removed, &outputs, &commit.run, change.commit_id);
+  }
+  return Finish(CommitSnapshot(*store_, change), commit.base_snapshot);
+}
+
+}  // namespace thalweg::iceberg

@@ -1,0 +1,136 @@
+// The table as the planner sees it: units from manifest statistics, cubes and runs from the cube
+// map, history from the snapshots.
+
+#include <charconv>
+#include <unordered_map>
+
+#include "iceberg/bounds.h"
+#include "iceberg/iceberg_table_internal.h"
+#include "iceberg/parquet_writer.h"
+#include "spec/property_names.h"
+#include "util/status.h"
+
+namespace thalweg::iceberg {
+namespace {
+
+UnitColumn ColumnOf(const DataFile& file, const Field& field) {
+  UnitColumn column;
+  if (auto it = file.null_value_counts.find(field.id); it != file.null_value_counts.end())
+    column.null_count = it->second;
+  auto decode = [&](const std::map<int32_t, std::string>& bounds) -> std::optional<std::string> {
+    auto it = bounds.find(field.id);
+    if (it == bounds.end()) return std::nullopt;
+    auto encoded = BoundToEncoded(*field.type, it->second);
+    if (!encoded.ok()) {
+      column.usable = false;
+      return std::nullopt;
+    }
+    return *std::move(encoded);
+  };
+  column.lower = decode(file.lower_bounds);
+  column.upper = decode(file.upper_bounds);
+  const bool all_null = column.null_count >= 0 && column.null_count == file.record_count;
+  if (!column.lower && !column.upper && !all_null) column.usable = false;
+  if (column.lower && column.upper && *column.upper < *column.lower) column.usable = false;
+  return column;
+}
+
+int64_t SummaryInt(const std::map<std::string, std::string>& summary, const std::string& key) {
+  auto it = summary.find(key);
+  int64_t value = 0;
+  if (it != summary.end())
+    std::from_chars(it->second.data(), it->second.data() + it->second.size(), value);
+  return value;
+}
+
+double SummaryDouble(const std::map<std::string, std::string>& summary, const std::string& key) {
+  auto it = summary.find(key);
+  double value = -1;
+  if (it != summary.end())
+    std::from_chars(it->second.data(), it->second.data() + it->second.size(), value);
+  return value;
+}
+
+}  // namespace
+
+Unit UnitOf(const LiveFile& live, const Schema& schema,
+            const std::vector<ClusteringColumn>& columns) {
+  Unit unit;
+  unit.id = live.file.file_path;
+  unit.rows = live.file.record_count;
+  unit.bytes = live.file.file_size_in_bytes;
+  for (const auto& column : columns) {
+    const Field* field = schema.FindById(column.field_id);
+    UnitColumn unknown;
+    unknown.usable = false;
+    unit.columns.push_back(field == nullptr ? unknown : ColumnOf(live.file, *field));
+  }
+  return unit;
+}
+
+UnitDescriptor DescriptorOf(const LiveFile& live) {
+  UnitDescriptor descriptor;
+  descriptor.id = live.file.file_path;
+  descriptor.rows = live.file.record_count;
+  descriptor.bytes = live.file.file_size_in_bytes;
+  descriptor.json = Json{{"snapshot-id", std::to_string(live.snapshot_id)},
+                         {"sequence-number", live.sequence_number},
+                         {"file-sequence-number", live.file_sequence_number},
+                         {"partition-spec-id", live.partition_spec_id},
+                         {"data-file", DataFileToJson(live.file)}};
+  return descriptor;
+}
+
+arrow::Result<Layout> IcebergTable::DescribeLayout(
+    const std::vector<ClusteringColumn>& columns) const {
+  ARROW_ASSIGN_OR_RAISE(const auto files, Files());
+  ARROW_ASSIGN_OR_RAISE(const auto cubes, Cubes());
+  ARROW_ASSIGN_OR_RAISE(const Schema schema, loaded_.metadata.CurrentSchema());
+  Layout layout;
+  layout.snapshot_id = snapshot_id();
+  layout.columns = columns;
+  for (const auto& column : columns) {
+    const Field* field = schema.FindById(column.field_id);
+    if (field == nullptr)
+      return Invalid("{}: column \"{}\" is not in the current schema", name_, column.name);
+    ARROW_ASSIGN_OR_RAISE(const KeyType type,
+                          KeyTypeOf(*field->type, Algorithm::kTypedQuantileRankV1));
+    layout.types.push_back(type);
+  }
+  layout.units.reserve(files->data_files.size());
+  for (const auto& live : files->data_files) layout.units.push_back(UnitOf(live, schema, columns));
+  ApplyCubeMap(cubes->map, &layout);
+  if (!cubes->note.empty()) layout.notes.push_back(cubes->note);
+  return layout;
+}
+
+arrow::Result<std::vector<HistoryEntry>> IcebergTable::History() const {
+  std::vector<HistoryEntry> history;
+  ARROW_ASSIGN_OR_RAISE(const auto cubes, Cubes());
+  ARROW_ASSIGN_OR_RAISE(const auto snapshots, loaded_.metadata.Snapshots());
+  for (const auto& snapshot : snapshots) {
+    auto run_id = snapshot.summary.find(property::kSummaryRun);
+    if (run_id == snapshot.summary.end()) continue;
+    HistoryEntry entry;
+    entry.operation = snapshot.operation();
+    entry.summary = snapshot.summary;
+    entry.run.run_id = run_id->second;
+    for (const auto& run : cubes->map.runs) {
+      if (run.run_id == run_id->second) entry.run = run;
+    }
+    entry.run.snapshot_id = std::to_string(snapshot.snapshot_id);
+    entry.run.committed_millis = snapshot.timestamp_ms;
+    entry.run.rows = SummaryInt(snapshot.summary, "added-records");
+    entry.run.source_units = SummaryInt(snapshot.summary, "deleted-data-files");
+    entry.run.source_bytes = SummaryInt(snapshot.summary, "removed-files-size");
+    entry.run.output_units = SummaryInt(snapshot.summary, "added-data-files");
+    entry.run.output_bytes = SummaryInt(snapshot.summary, "added-files-size");
+    entry.run.depth_before = SummaryDouble(snapshot.summary, "thalweg.depth-before");
+    entry.run.predicted_depth = SummaryDouble(snapshot.summary, "thalweg.predicted-depth");
+    entry.run.achieved_depth = SummaryDouble(snapshot.summary, "thalweg.achieved-depth");
+    history.push_back(std::move(entry));
+  }
+  return history;
+}
+
+}  // namespace thalweg::iceberg

@@ -1,0 +1,174 @@
+"""Small real tables for the crash and race campaigns, in both kinds of catalog, and what is asked of them."""
+
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import StaticTable, Table
+
+BIN = Path(os.environ.get("THALWEG_BIN", Path(__file__).parent.parent / "build" / "bin"))
+SCALE = float(os.environ.get("THALWEG_CAMPAIGN_SCALE", "0.1"))
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64()),
+        pa.field("user_id", pa.int64()),
+        pa.field("event_time", pa.timestamp("us")),
+        pa.field("text", pa.string()),
+    ]
+)
+# Small files and cubes, so that a small table has several of each.
+PROPERTIES = {
+    "write.target-file-size-bytes": str(24 * 1024),
+    "write.liquid-clustering.columns": "user_id,event_time",
+    "write.liquid-clustering.target-cube-size-bytes": str(96 * 1024),
+    "write.liquid-clustering.min-cube-size-bytes": str(48 * 1024),
+}
+
+
+def campaign_seeds() -> list[int]:
+    """A fixed seed and a printed fresh one, so that every run also looks somewhere new."""
+    fresh = random.SystemRandom().randrange(1 << 32)
+    print(f"campaign seeds: 20261130 and {fresh}")
+    return [20261130, fresh]
+
+
+def make_rows(rng: np.random.Generator, first_id: int, count: int) -> pa.Table:
+    base = 1_767_225_600_000_000
+    return pa.table(
+        [
+            pa.array(np.arange(first_id, first_id + count)),
+            pa.array((1e5 * rng.random(count) ** 3).astype(np.int64)),
+            pa.array(base + rng.integers(0, 90 * 86_400_000_000, count), pa.timestamp("us")),
+            pa.array([f"row {value}" for value in rng.integers(0, 1 << 40, count)]),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def run_thalweg(*arguments: str, environment: dict[str, str] | None = None, timeout: float = 120):
+    """Runs the program to its end."""
+    return subprocess.run(
+        [str(BIN / "thalweg"), *arguments],
+        env=os.environ | (environment or {}),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+class SqliteLake:
+    """A table in a PyIceberg SQLite catalog."""
+
+    kind = "sqlite"
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        uri = f"sqlite:///{folder}/catalog.db"
+        self.catalog = SqlCatalog("lake", uri=uri, warehouse=f"file://{folder}")
+        self.catalog.create_namespace_if_not_exists("db")
+        self.catalog.create_table("db.events", schema=SCHEMA, properties=PROPERTIES)
+        self.name = "lake.db.events"
+        self.options = ["--catalog-property", f"uri={uri}", "--catalog-property", f"warehouse=file://{folder}"]
+
+    def table(self) -> Table:
+        return self.catalog.load_table("db.events")
+
+    def append(self, rows: pa.Table) -> None:
+        self.table().append(rows)
+
+    def command(self, verb: str, *arguments: str) -> list[str]:
+        return [verb, self.name, *self.options, *arguments]
+
+    def root(self) -> Path:
+        return Path(self.table().location().removeprefix("file://"))
+
+
+class HadoopLake:
+    """A table in Hadoop layout, made and appended to by the program itself."""
+
+    kind = "hadoop"
+
+    def __init__(self, folder: Path):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "events"
+        self.staging = folder / "staging"
+        self.staging.mkdir()
+        self.options: list[str] = []
+        self.batch = 0
+        empty = self.stage(SCHEMA.empty_table())
+        made = run_thalweg("write", str(self.path), empty, "--mode", "create")
+        assert made.returncode == 0, made.stderr
+        self.set_properties(PROPERTIES)
+
+    def set_properties(self, properties: dict[str, str]) -> None:
+        """As another engine would: the next metadata file with the properties in it."""
+        newest = self.newest()
+        document = json.loads(newest.read_text())
+        document["properties"] |= properties
+        version = int(newest.name[1:].split(".")[0]) + 1
+        (newest.parent / f"v{version}.metadata.json").write_text(json.dumps(document))
+        (newest.parent / "version-hint.text").write_text(str(version))
+
+    def newest(self) -> Path:
+        return max((self.path / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
+
+    def table(self) -> Table:
+        return StaticTable.from_metadata(str(self.newest()))
+
+    def stage(self, rows: pa.Table) -> str:
+        self.batch += 1
+        path = str(self.staging / f"{self.batch}.parquet")
+        pq.write_table(rows, path)
+        return path
+
+    def append(self, rows: pa.Table) -> None:
+        # Without a declared order of its own: the appended file is clustered all the same, as a small cube.
+        done = run_thalweg("write", str(self.path), self.stage(rows))
+        assert done.returncode == 0, done.stderr
+
+    def command(self, verb: str, *arguments: str) -> list[str]:
+        return [verb, str(self.path), *arguments]
+
+    def root(self) -> Path:
+        return self.path
+
+
+def ids_and_sum(table: Table) -> tuple[list[int], int]:
+    """Every row's id in order, so that a lost or doubled row shows, and an order-free hash over whole rows."""
+    rows = table.scan().to_arrow()
+    columns = [rows[name].to_pylist() for name in SCHEMA.names]
+    digest = sum(hash(row) for row in zip(*columns, strict=True)) & ((1 << 128) - 1)
+    return sorted(columns[0]), digest
+
+
+def expected(batches: list[pa.Table]) -> tuple[list[int], int]:
+    rows = pa.concat_tables(batches)
+    columns = [rows[name].to_pylist() for name in SCHEMA.names]
+    digest = sum(hash(row) for row in zip(*columns, strict=True)) & ((1 << 128) - 1)
+    return sorted(columns[0]), digest
+
+
+def referenced_files(table: Table) -> set[str]:
+    """Local paths of the data files that any snapshot names."""
+    found = set()
+    for snapshot in table.snapshots():
+        for manifest in snapshot.manifests(table.io):
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+                found.add(entry.data_file.file_path.removeprefix("file://"))
+    return found
+
+
+def data_files_on_disk(root: Path) -> set[str]:
+    return {str(path) for path in (root / "data").rglob("*.parquet")}
+
+
+def intents(root: Path) -> list[Path]:
+    return sorted((root / "metadata").glob("thalweg-run-*.json"))

@@ -1,0 +1,170 @@
+"""Kills the program at named points and at random moments; the table must always open with exactly its rows.
+
+Sized by THALWEG_CAMPAIGN_SCALE: at 1, 200 kills over both kinds of catalog.
+"""
+
+import collections
+import os
+import random
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from campaign_tools import (
+    BIN,
+    SCALE,
+    HadoopLake,
+    SqliteLake,
+    campaign_seeds,
+    data_files_on_disk,
+    expected,
+    ids_and_sum,
+    intents,
+    make_rows,
+    referenced_files,
+    run_thalweg,
+)
+
+# Where a process that dies there is seen from the commit.
+POINTS = {
+    "hadoop": {
+        "after-data-files": "before",
+        "manifests-written": "before",
+        "list-written": "before",
+        "metadata-written": "in",
+        "renamed": "in",
+        "committed": "after",
+        "cleanup": "after",
+    },
+    "sqlite": {
+        "after-data-files": "before",
+        "manifests-written": "before",
+        "list-written": "before",
+        "metadata-written": "in",
+        "before-sql-update": "in",
+        "after-sql-update": "in",
+        "committed": "after",
+        "cleanup": "after",
+    },
+}
+CLEAN_POINTS = ["clean-before-delete", "clean-after-delete"]
+KILLS = max(10, int(100 * SCALE))  # for each kind of catalog
+
+
+def kill_at_point(lake, point: str) -> int:
+    done = run_thalweg(*lake.command("optimize"), environment={"THALWEG_CRASH_POINT": point})
+    return done.returncode
+
+
+def kill_at_random(lake, rng: random.Random, duration: float) -> int:
+    process = subprocess.Popen(
+        [str(BIN / "thalweg"), *lake.command("optimize")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    time.sleep(rng.random() * duration)
+    process.send_signal(signal.SIGKILL)
+    return process.wait()
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("make_lake", [SqliteLake, HadoopLake], ids=["sqlite", "hadoop"])
+def test_killed_runs_lose_nothing(make_lake, tmp_path):
+    deaths = collections.Counter()
+    for number, seed in enumerate(campaign_seeds()):
+        run_campaign(make_lake(tmp_path / str(number)), seed, KILLS // 2, deaths)
+    print(f"{make_lake.kind}: {sum(deaths.values())} kills died {dict(deaths)}")
+    assert all(deaths[kind] > 0 for kind in ("before", "in", "after", "clean-up")), deaths
+
+
+def run_campaign(lake, seed: int, kills: int, deaths: collections.Counter) -> None:
+    rng, rows = random.Random(seed), np.random.default_rng(seed)
+    batches, next_id = [], 0
+
+    def grow(count: int) -> None:
+        nonlocal next_id
+        batches.append(make_rows(rows, next_id, count))
+        next_id += count
+        lake.append(batches[-1])
+
+    for _ in range(4):
+        grow(1000)
+    start = time.monotonic()
+    whole = run_thalweg(*lake.command("optimize"))
+    duration = time.monotonic() - start
+    assert whole.returncode == 0, whole.stderr
+    points = list(POINTS[lake.kind])
+
+    killed = turn = named = 0
+    while killed < kills:
+        grow(200)
+        before = len(lake.table().snapshots())
+        if turn % 5 < 3:  # every named point comes in turn
+            point = points[named % len(points)]
+            named += 1
+            code, where = kill_at_point(lake, point), POINTS[lake.kind][point]
+            assert code == -signal.SIGKILL, f"seed {seed}: nothing died at {point}: exit {code}"
+        else:
+            code = kill_at_random(lake, rng, duration)
+            committed = len(lake.table().snapshots()) > before
+            where = "after" if committed else "before"
+        if code == -signal.SIGKILL:
+            killed += 1
+            deaths[where] += 1
+        assert ids_and_sum(lake.table()) == expected(batches), (
+            f"seed {seed}: rows differ after a death {where} the commit"
+        )
+
+        if turn % 4 == 3:  # the one that cleans up dies too
+            point = rng.choice(CLEAN_POINTS)
+            if run_thalweg(*lake.command("clean"), environment={"THALWEG_CRASH_POINT": point}).returncode < 0:
+                killed += 1
+                deaths["clean-up"] += 1
+            assert ids_and_sum(lake.table()) == expected(batches), f"seed {seed}: rows differ after a death in clean-up"
+
+        # A later run finishes the work and reclaims what the dead one left.
+        later = run_thalweg(*lake.command("optimize"))
+        assert later.returncode == 0, f"seed {seed}: {later.stderr}"
+        table = lake.table()
+        assert ids_and_sum(table) == expected(batches), f"seed {seed}: rows differ after the later run"
+        assert data_files_on_disk(lake.root()) <= referenced_files(table), f"seed {seed}: files of dead runs stayed"
+        assert intents(lake.root()) == [], f"seed {seed}: an intent stayed"
+        turn += 1
+
+
+@pytest.mark.parametrize("make_lake", [SqliteLake, HadoopLake], ids=["sqlite", "hadoop"])
+def test_files_of_a_living_run_stay(make_lake, tmp_path):
+    """A run that is stopped, not dead, keeps its files while others clean and commit; then it commits or conflicts."""
+    lake = make_lake(tmp_path)
+    rows = np.random.default_rng(7)
+    batches = [make_rows(rows, first, 1000) for first in range(0, 4000, 1000)]
+    for batch in batches:
+        lake.append(batch)
+    environment = os.environ | {"THALWEG_PAUSE_POINT": "after-data-files"}
+    stopped = subprocess.Popen(
+        [str(BIN / "thalweg"), *lake.command("optimize")],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 60
+    while not is_stopped(stopped.pid):
+        assert stopped.poll() is None and time.monotonic() < deadline, "the run did not reach its pause"
+        time.sleep(0.02)
+    unfinished = data_files_on_disk(lake.root()) - referenced_files(lake.table())
+    assert unfinished and intents(lake.root())
+    cleaned = run_thalweg(*lake.command("clean", "--orphan-age", "24h"))
+    assert cleaned.returncode == 0, cleaned.stderr
+    other = run_thalweg(*lake.command("optimize"))
+    assert other.returncode == 0, other.stderr
+    assert unfinished <= data_files_on_disk(lake.root()), "files of a living run were deleted"
+    stopped.send_signal(signal.SIGCONT)
+    assert stopped.wait(timeout=120) in (0, 3)
+    assert ids_and_sum(lake.table()) == expected(batches)
+    assert data_files_on_disk(lake.root()) <= referenced_files(lake.table())
+    assert intents(lake.root()) == []
+
+
+def is_stopped(pid: int) -> bool:
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0] == "T"

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Builds the unit tests with AddressSanitizer and UndefinedBehaviorSanitizer, then with ThreadSanitizer, and runs them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export ASAN_OPTIONS="detect_leaks=1:strict_string_checks=1"
+export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1"
+# Arrow from the wheel is not instrumented: what TSan sees of its internals is not ours.
+export TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/tools/tsan.supp"
+export LSAN_OPTIONS="suppressions=$PWD/tools/lsan.supp"
+for preset in "${@:-asan-ubsan tsan}"; do
+  for one in $preset; do
+    cmake --preset "$one" -Wno-dev > /dev/null
+    cmake --build "build/$one" --parallel "$(nproc)"
+    ctest --test-dir "build/$one" --output-on-failure -L unit
+  done
+done
