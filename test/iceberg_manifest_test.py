@@ -1,6 +1,7 @@
 """Manifests and manifest lists: what Thalweg writes is read by fastavro, PyIceberg and DuckDB, and the reverse.
 
-The program thalweg_iceberg_test in $THALWEG_BIN (default: build/bin) writes and reads the files; see ManifestInterop there.
+The program thalweg_iceberg_test in $THALWEG_BIN (default: build/bin) writes and reads the files;
+see ManifestInterop there.
 """
 
 import io
@@ -401,7 +402,9 @@ def test_duckdb_reads_manifests(written, name):
         f"from read_avro('{written / name}.avro')"
     ).fetchall()
     found = [(*row[:3], {str(k): v.hex() for k, v in (row[3] or {}).items()}) for row in rows]
-    assert found == [(v["status"], v["file_path"], v["record_count"], v["lower_bounds"]) for v in expected(written, name)]
+    assert found == [
+        (v["status"], v["file_path"], v["record_count"], v["lower_bounds"]) for v in expected(written, name)
+    ]
 
 
 def test_a_table_is_read(tmp_path):
@@ -581,7 +584,9 @@ def test_disguised_files_are_read(written, tmp_path, codec, version):
         assert found == values
 
 
-SCHEMA = Schema(NestedField(1, "a", LongType(), required=True), NestedField(2, "b", StringType(), required=False), schema_id=3)
+SCHEMA = Schema(
+    NestedField(1, "a", LongType(), required=True), NestedField(2, "b", StringType(), required=False), schema_id=3
+)
 
 
 def write_with_pyiceberg(path, version, spec, partition, count=50, codec="deflate"):

@@ -1,8 +1,10 @@
 #include "iceberg/bounds.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "key/encoded_value.h"
 #include "util/status.h"

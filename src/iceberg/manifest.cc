@@ -1,6 +1,6 @@
 #include "iceberg/manifest.h"
 
-#include <array>
+#include <map>
 #include <utility>
 
 #include "iceberg/avro_file.h"

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "iceberg/avro_file.h"
 #include "iceberg/manifest.h"
 #include "util/status.h"

@@ -291,14 +291,16 @@ TEST(ManifestRobustness, TruncatedAnywhere) {
     auto list = WriteManifestList({RandomEntries(1).NextManifest(2)}, {}, codec).ValueOrDie();
     // Cut behind the header the file is one without blocks; anything else is an error.
     auto empty_size = WriteManifest({}, options).ValueOrDie().size();
-    for (size_t size = 0; size < bytes.size(); ++size) {
+    // The headers are alike: one codec is enough for them.
+    const bool whole = codec == std::string_view("null");
+    for (size_t size = whole ? 0 : empty_size; size < bytes.size(); ++size) {
       // A copy of exactly this size, so that a sanitizer sees any access beyond it.
       std::string cut = bytes.substr(0, size);
       auto status = ReadEntries(cut).status();
       EXPECT_EQ(status.ok(), size == empty_size) << size;
       ExpectOneLine(status, "m.avro");
     }
-    for (size_t size = 0; size < list.size(); ++size) {
+    for (size_t size = 0; whole && size < list.size(); ++size) {
       std::string cut = list.substr(0, size);
       ExpectOneLine(ReadManifestList(cut, "l.avro").status(), "l.avro");
     }
@@ -311,7 +313,7 @@ TEST(ManifestRobustness, FlippedBits) {
     auto options = Options(3);
     options.codec = codec;
     auto bytes = WriteManifest(Entries(6, 5, 3), options).ValueOrDie();
-    for (int round = 0; round < 1500; ++round) {
+    for (int round = 0; round < 700; ++round) {
       std::string bad = bytes;
       for (int flips = 1 + random() % 3; flips > 0; --flips) {
         bad[random() % bad.size()] ^= static_cast<char>(1 << random() % 8);
@@ -319,7 +321,7 @@ TEST(ManifestRobustness, FlippedBits) {
       ExpectOneLine(ReadEntries(bad).status(), "m.avro");
     }
     auto list = WriteManifestList({RandomEntries(1).NextManifest(2)}, {}, codec).ValueOrDie();
-    for (int round = 0; round < 500; ++round) {
+    for (int round = 0; round < 300; ++round) {
       std::string bad = list;
       bad[random() % bad.size()] ^= static_cast<char>(1 << random() % 8);
       ExpectOneLine(ReadManifestList(bad, "l.avro").status(), "l.avro");

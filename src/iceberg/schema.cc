@@ -1,5 +1,8 @@
 #include "iceberg/schema.h"
 
+#include <arrow/extension_type.h>
+#include <arrow/util/key_value_metadata.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
