@@ -190,8 +190,9 @@ TEST(MeasureLayout, ManyUnits) {
              Bounds(EncodedBool(i % 3 == 0), EncodedBool(true))});
   }
   const LayoutHealth health = MeasureLayout(layout);
-  // The mixture of units between two uniform ends has the density 2 ((1 - x) ln(1 / (1 - x)) + ...): denser in the
-  // middle than uniform values, of which a unit covers 1/3; at most 1/2 cover any value.
+  // The mixture of units between two uniform ends has the density 2 ((1 - x) ln(1 / (1 - x)) +
+  // ...): denser in the middle than uniform values, of which a unit covers 1/3; at most 1/2 cover
+  // any value.
   EXPECT_GT(health.keys[0].depth_mean, 20'000 / 3.0);
   EXPECT_LT(health.keys[0].depth_mean, 20'000 / 2.0);
   EXPECT_EQ(health.keys[3].unknown_units, 0);

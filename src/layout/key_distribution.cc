@@ -127,9 +127,6 @@ class RangeSums {
 struct Position {
   uint128 head = 0;
   std::string_view text;
-  bool operator<(const Position& other) const {
-    return head != other.head ? head < other.head : text < other.text;
-  }
   bool operator==(const Position& other) const { return head == other.head && text == other.text; }
 };
 
@@ -153,14 +150,21 @@ class Axis {
 
   void Sort() {
     if (!type_.fixed_width()) SetHeads();
-    std::vector<uint32_t> order(positions_.size());
-    for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(),
-              [&](uint32_t a, uint32_t b) { return positions_[a] < positions_[b]; });
+    struct Entry {
+      uint128 head;
+      uint32_t position;
+    };
+    std::vector<Entry> order(positions_.size());
+    for (uint32_t i = 0; i < order.size(); ++i) order[i] = {positions_[i].head, i};
+    std::sort(order.begin(), order.end(), [&](const Entry& a, const Entry& b) {
+      if (a.head != b.head) return a.head < b.head;
+      return positions_[a.position].text < positions_[b.position].text;
+    });
     knot_of_.resize(positions_.size());
-    for (uint32_t i : order) {
-      if (knots_.empty() || !(knots_.back() == positions_[i])) knots_.push_back(positions_[i]);
-      knot_of_[i] = static_cast<uint32_t>(knots_.size() - 1);
+    for (const Entry& entry : order) {
+      const Position& position = positions_[entry.position];
+      if (knots_.empty() || !(knots_.back() == position)) knots_.push_back(position);
+      knot_of_[entry.position] = static_cast<uint32_t>(knots_.size() - 1);
     }
     positions_.clear();
     positions_.shrink_to_fit();
@@ -391,9 +395,11 @@ KeyDistribution KeyDistribution::Make(const Layout& layout, int column,
   for (size_t i = 0; i < axis.size(); ++i) total += points[i] + spans[i];
 
   const bool known = total > 0;
-  std::vector<double> below(axis.size()), upto(axis.size());
+  // At each knot; squares_to includes the knot's own point.
+  std::vector<double> below(axis.size()), upto(axis.size()), squares_below(axis.size()),
+      squares_to(axis.size());
+  const bool discrete = IsDiscrete(type);
   if (known) {
-    const bool discrete = IsDiscrete(type);
     distribution.steps_.reserve(axis.size());
     double sum = 0, squares = 0;
     for (size_t i = 0; i < axis.size(); ++i) {
@@ -405,7 +411,9 @@ KeyDistribution KeyDistribution::Make(const Layout& layout, int column,
                               : std::string(axis.at(i).text);
       distribution.steps_.push_back({std::move(value), below[i], upto[i], squares});
       sum += points[i] + spans[i];
+      squares_below[i] = squares;
       squares += point * point;
+      squares_to[i] = squares;
       if (discrete && span > 0) squares += span * span / std::max(1.0, axis.Distance(i, i + 1, 0));
     }
     distribution.repeated_square_sum_ = std::min(1.0, squares);
@@ -424,8 +432,18 @@ KeyDistribution KeyDistribution::Make(const Layout& layout, int column,
       if (interval.empty) continue;
       interval.upto = 1;
       if (!known) continue;
-      if (ends[i].lower != kNone) interval.below = below[axis.knot(ends[i].lower)];
-      if (ends[i].upper != kNone) interval.upto = upto[axis.knot(ends[i].upper)];
+      double squares_before = 0;
+      interval.repeated_squares = distribution.repeated_square_sum_;
+      if (ends[i].lower != kNone) {
+        interval.below = below[axis.knot(ends[i].lower)];
+        squares_before = squares_below[axis.knot(ends[i].lower)];
+      }
+      if (ends[i].upper != kNone) {
+        interval.upto = upto[axis.knot(ends[i].upper)];
+        interval.repeated_squares = discrete ? squares_below[axis.knot(ends[i].upper)]
+                                             : squares_to[axis.knot(ends[i].upper)];
+      }
+      interval.repeated_squares = std::max(0.0, interval.repeated_squares - squares_before);
     }
   }
   return distribution;

@@ -13,8 +13,11 @@ namespace thalweg {
 /// Where the values of one unit lie in the rank space [0, 1] of one key: the unit may hold a value
 /// of rank t when below <= t <= upto.
 struct RankInterval {
-  double below = 0;      ///< P(V < lower)
-  double upto = 0;       ///< P(V <= upper)
+  double below = 0;  ///< P(V < lower)
+  double upto = 0;   ///< P(V <= upper)
+  /// Sum of the squared masses of the single values in it (of repeated ones; see
+  /// RepeatedSquareSum).
+  double repeated_squares = 0;
   bool unknown = false;  ///< no usable statistics: the whole domain
   bool empty = false;    ///< no non-null value: no query on a value opens it
   /// P(lower <= V <= upper): the chance that an equality on a random non-null value opens the unit.

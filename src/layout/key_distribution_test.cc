@@ -278,6 +278,8 @@ TEST(KeyDistribution, RandomLayouts) {
       }
     }
     for (int i = 0; i < units; ++i) {
+      ASSERT_NEAR(intervals[i].repeated_squares,
+                  d.RepeatedSquareSum(intervals[i].below, intervals[i].upto), 1e-9);
       ASSERT_NEAR(intervals[i].width(), Mass(d, encode(ranges[i].lower), encode(ranges[i].upper)),
                   1e-9);
     }

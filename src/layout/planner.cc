@@ -63,8 +63,7 @@ struct Ranks {
       const RankInterval& interval = intervals[k][static_cast<size_t>(unit)];
       const double width = interval.width();
       if (width <= 0) continue;
-      const double repeated = keys[k].RepeatedSquareSum(interval.below, interval.upto) / width;
-      sum += std::max(0.0, width - repeated);
+      sum += std::max(0.0, width - interval.repeated_squares / width);
     }
     return keys.empty() ? 0 : sum / static_cast<double>(keys.size());
   }
