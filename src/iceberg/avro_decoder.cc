@@ -108,6 +108,12 @@ std::optional<std::string_view> AvroDecoder::BytesField(const AvroField& field) 
   return value;
 }
 
+std::optional<std::string> AvroDecoder::StringField(const AvroField& field) {
+  std::optional<std::string_view> bytes = BytesField(field);
+  if (!bytes) return std::nullopt;
+  return std::string(*bytes);
+}
+
 std::optional<bool> AvroDecoder::BooleanField(const AvroField& field) {
   const AvroType* type = Branch(*field.type);
   if (!type) return std::nullopt;

@@ -47,6 +47,7 @@ class AvroDecoder {
   std::optional<int64_t> LongField(const AvroField& field);
   std::optional<int32_t> IntField(const AvroField& field);
   std::optional<std::string_view> BytesField(const AvroField& field);
+  std::optional<std::string> StringField(const AvroField& field);
   std::optional<bool> BooleanField(const AvroField& field);
   /// The type of a record or array field's value, when it is not null.
   const AvroType* TypedField(const AvroField& field, AvroKind kind);

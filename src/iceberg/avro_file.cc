@@ -66,6 +66,17 @@ arrow::Result<std::optional<int64_t>> AvroFileReader::IntMetadata(std::string_vi
   return std::optional<int64_t>(value);
 }
 
+arrow::Status AvroFileReader::RequireFields(const AvroType& record,
+                                            std::initializer_list<int32_t> ids,
+                                            std::string_view what) const {
+  for (int32_t id : ids) {
+    if (!record.FieldById(id)) {
+      return Invalid("{}: no {}: its Avro schema has no field with field-id {}", path_, what, id);
+    }
+  }
+  return arrow::Status::OK();
+}
+
 arrow::Status AvroFileReader::ForEach(
     const std::function<arrow::Status(AvroDecoder*)>& read) const {
   const int64_t min_size = std::max<int64_t>(1, schema_.root().min_size);

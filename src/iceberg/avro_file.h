@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,6 +33,10 @@ class AvroFileReader {
   arrow::Result<std::optional<int64_t>> IntMetadata(std::string_view key) const;
   /// The record type that the file was written with.
   const AvroType& schema() const { return schema_.root(); }
+
+  /// An error that this is no `what` ("manifest") when `record` lacks a field of these field-ids.
+  arrow::Status RequireFields(const AvroType& record, std::initializer_list<int32_t> ids,
+                              std::string_view what) const;
 
   /// Calls `read` once per record. It must consume exactly one record from the decoder; a failure
   /// of either ends the reading.

@@ -39,6 +39,13 @@ int64_t PrimitiveMinSize(AvroKind kind) {
 
 std::string_view ToString(AvroKind kind) { return kNames[static_cast<size_t>(kind)]; }
 
+const AvroField* AvroType::FieldById(int32_t id) const {
+  for (const AvroField& field : fields) {
+    if (field.id == id) return &field;
+  }
+  return nullptr;
+}
+
 class AvroSchemaParser {
  public:
   explicit AvroSchemaParser(AvroSchema* schema) : schema_(schema) {}

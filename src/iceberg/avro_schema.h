@@ -48,6 +48,9 @@ struct AvroType {
   /// The least number of bytes of a value, saturated. Zero only for types whose every value takes
   /// no byte at all.
   int64_t min_size = 0;
+
+  /// The record's field of this field-id, or nullptr.
+  const AvroField* FieldById(int32_t id) const;
 };
 
 /// A parsed Avro schema. The nodes stay where they are when it is moved.

@@ -12,13 +12,6 @@ namespace {
 
 // ---- Reading ----
 
-const AvroField* FindField(const AvroType& record, int32_t id) {
-  for (const AvroField& field : record.fields) {
-    if (field.id == id) return &field;
-  }
-  return nullptr;
-}
-
 // The record behind a field, through a union with null.
 const AvroType* RecordOf(const AvroField& field) {
   if (field.type->kind == AvroKind::kRecord) return field.type;
@@ -26,16 +19,6 @@ const AvroType* RecordOf(const AvroField& field) {
     if (branch->kind == AvroKind::kRecord) return branch;
   }
   return nullptr;
-}
-
-arrow::Status RequireFields(const AvroType& record, std::initializer_list<int32_t> ids,
-                            const std::string& path) {
-  for (int32_t id : ids) {
-    if (!FindField(record, id)) {
-      return Invalid("{}: no manifest: its Avro schema has no field with field-id {}", path, id);
-    }
-  }
-  return arrow::Status::OK();
 }
 
 // A map with int keys: an array of key-value records.
@@ -62,14 +45,8 @@ void ReadCounts(AvroDecoder* in, const AvroField& field, std::map<int32_t, int64
   ReadMap(in, field, map, [&](const AvroField& value) { return in->LongField(value); });
 }
 
-std::optional<std::string> ReadString(AvroDecoder* in, const AvroField& field) {
-  std::optional<std::string_view> bytes = in->BytesField(field);
-  if (!bytes) return std::nullopt;
-  return std::string(*bytes);
-}
-
 void ReadBounds(AvroDecoder* in, const AvroField& field, std::map<int32_t, std::string>* map) {
-  ReadMap(in, field, map, [&](const AvroField& value) { return ReadString(in, value); });
+  ReadMap(in, field, map, [&](const AvroField& value) { return in->StringField(value); });
 }
 
 template <typename T, typename ReadElement>
@@ -104,7 +81,7 @@ int ReadSmall(AvroDecoder* in, const AvroField& field) {
 }
 
 std::string ReadRequiredString(AvroDecoder* in, const AvroField& field) {
-  std::optional<std::string> value = ReadString(in, field);
+  std::optional<std::string> value = in->StringField(field);
   if (in->ok() && !value) in->Fail(fmt::format("field {} ({}) is null", field.id, field.name));
   return std::move(value).value_or("");
 }
@@ -152,7 +129,7 @@ void ReadDataFile(AvroDecoder* in, const AvroType& record, DataFile* file) {
         ReadBounds(in, field, &file->upper_bounds);
         break;
       case 131:
-        file->key_metadata = ReadString(in, field);
+        file->key_metadata = in->StringField(field);
         break;
       case 132:
         ReadList(in, field, &file->split_offsets,
@@ -169,7 +146,7 @@ void ReadDataFile(AvroDecoder* in, const AvroType& record, DataFile* file) {
         file->first_row_id = in->LongField(field);
         break;
       case 143:
-        file->referenced_data_file = ReadString(in, field);
+        file->referenced_data_file = in->StringField(field);
         break;
       case 144:
         file->content_offset = in->LongField(field);
@@ -368,10 +345,10 @@ arrow::Result<ManifestHeader> ReadManifest(
     const std::function<arrow::Status(ManifestEntry&&)>& visit) {
   ARROW_ASSIGN_OR_RAISE(auto file, AvroFileReader::Open(bytes, path));
   const AvroType& record = file.schema();
-  ARROW_RETURN_NOT_OK(RequireFields(record, {0, 2}, path));
-  const AvroType* data_file = RecordOf(*FindField(record, 2));
+  ARROW_RETURN_NOT_OK(file.RequireFields(record, {0, 2}, "manifest"));
+  const AvroType* data_file = RecordOf(*record.FieldById(2));
   if (!data_file) return Invalid("{}: no manifest: field 2 is no record", path);
-  ARROW_RETURN_NOT_OK(RequireFields(*data_file, {100, 101, 103, 104}, path));
+  ARROW_RETURN_NOT_OK(file.RequireFields(*data_file, {100, 101, 103, 104}, "manifest"));
   ARROW_ASSIGN_OR_RAISE(ManifestHeader header, ReadHeader(file));
   ARROW_RETURN_NOT_OK(file.ForEach([&](AvroDecoder* in) {
     ManifestEntry entry;

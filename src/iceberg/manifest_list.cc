@@ -9,11 +9,6 @@ namespace {
 
 using PartitionSummary = ManifestFile::PartitionSummary;
 
-std::optional<std::string> ToString(const std::optional<std::string_view>& bytes) {
-  if (!bytes) return std::nullopt;
-  return std::string(*bytes);
-}
-
 PartitionSummary ReadSummary(AvroDecoder* in, const AvroType& record) {
   PartitionSummary summary;
   for (const AvroField& field : record.fields) {
@@ -25,10 +20,10 @@ PartitionSummary ReadSummary(AvroDecoder* in, const AvroType& record) {
         summary.contains_nan = in->BooleanField(field);
         break;
       case 510:
-        summary.lower_bound = ToString(in->BytesField(field));
+        summary.lower_bound = in->StringField(field);
         break;
       case 511:
-        summary.upper_bound = ToString(in->BytesField(field));
+        summary.upper_bound = in->StringField(field);
         break;
       default:
         in->Skip(*field.type);
@@ -63,7 +58,7 @@ void ReadManifestFile(AvroDecoder* in, const AvroType& record, ManifestFile* man
   for (const AvroField& field : record.fields) {
     switch (field.id) {
       case 500:
-        manifest->manifest_path = ToString(in->BytesField(field)).value_or("");
+        manifest->manifest_path = in->StringField(field).value_or("");
         if (manifest->manifest_path.empty()) in->Fail("a manifest without path");
         break;
       case 501:
@@ -109,7 +104,7 @@ void ReadManifestFile(AvroDecoder* in, const AvroType& record, ManifestFile* man
         ReadPartitions(in, field, manifest);
         break;
       case 519:
-        manifest->key_metadata = ToString(in->BytesField(field));
+        manifest->key_metadata = in->StringField(field);
         break;
       case 520:
         manifest->first_row_id = in->LongField(field);
@@ -188,14 +183,7 @@ void WriteManifestFile(AvroEncoder* out, const ManifestFile& manifest, int forma
 arrow::Result<std::vector<ManifestFile>> ReadManifestList(std::string_view bytes,
                                                           const std::string& path) {
   ARROW_ASSIGN_OR_RAISE(auto file, AvroFileReader::Open(bytes, path));
-  for (int32_t id : {500, 501, 502}) {
-    bool found = false;
-    for (const AvroField& field : file.schema().fields) found |= field.id == id;
-    if (!found) {
-      return Invalid("{}: no manifest list: its Avro schema has no field with field-id {}", path,
-                     id);
-    }
-  }
+  ARROW_RETURN_NOT_OK(file.RequireFields(file.schema(), {500, 501, 502}, "manifest list"));
   std::vector<ManifestFile> manifests;
   ARROW_RETURN_NOT_OK(file.ForEach([&](AvroDecoder* in) {
     ManifestFile manifest;
