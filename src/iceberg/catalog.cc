@@ -1,7 +1,5 @@
 #include "iceberg/catalog.h"
 
-#include <fmt/format.h>
-
 namespace thalweg::iceberg {
 
 std::string TableStore::MetadataFolder(const TableMetadata& metadata) const {
@@ -11,8 +9,14 @@ std::string TableStore::MetadataFolder(const TableMetadata& metadata) const {
   return end == std::string::npos ? path : path.substr(0, end + 1);
 }
 
+std::string TableIdentifier::NamespaceText() const {
+  std::string text;
+  for (const auto& part : name_space) text += (text.empty() ? "" : ".") + part;
+  return text;
+}
+
 std::string TableIdentifier::ToString() const {
-  return name_space.empty() ? name : fmt::format("{}.{}", fmt::join(name_space, "."), name);
+  return name_space.empty() ? name : NamespaceText() + "." + name;
 }
 
 }  // namespace thalweg::iceberg

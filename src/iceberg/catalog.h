@@ -16,7 +16,8 @@ namespace thalweg::iceberg {
 struct TableIdentifier {
   std::vector<std::string> name_space;
   std::string name;
-  std::string ToString() const;  // dotted
+  std::string NamespaceText() const;  ///< joined by dots, as SQL catalogs store it
+  std::string ToString() const;       ///< dotted
 };
 
 struct LoadedTable {

@@ -52,7 +52,8 @@ arrow::Result<Backoff> Backoff::FromProperties(const TableMetadata& metadata,
   constexpr int64_t kHalfAnHour = 1800000;
   ARROW_ASSIGN_OR_RAISE(const int64_t total_ms,
                         metadata.IntProperty(prefix + "total-timeout-ms", kHalfAnHour));
-  return Backoff(retries, min_wait_ms, max_wait_ms, std::min(total_ms, kLongest));
+  return Backoff(retries, std::min(min_wait_ms, kLongest), std::min(max_wait_ms, kLongest),
+                 std::min(total_ms, kLongest));
 }
 
 arrow::Result<Backoff> Backoff::ForCommits(const TableMetadata& metadata) {

@@ -215,7 +215,8 @@ std::string NearestNames(std::vector<std::string> names, const std::string& want
   });
   const size_t more = names.size() > kShown ? names.size() - kShown : 0;
   names.resize(names.size() - more);
-  std::string text = fmt::format("{}", fmt::join(names, ", "));
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
   if (more > 0) text += fmt::format(" and {} more", more);
   return text;
 }
@@ -227,7 +228,7 @@ class SqlTable : public TableStore {
         catalog_(std::move(catalog)),
         uri_(std::move(uri)),
         table_(std::move(table)),
-        namespace_(fmt::format("{}", fmt::join(table_.name_space, "."))),
+        namespace_(table_.NamespaceText()),
         description_(
             fmt::format("table {} in catalog {} ({})", table_.ToString(), catalog_, uri_)) {}
 
@@ -481,7 +482,7 @@ arrow::Result<std::string> NewSqlTableLocation(const std::string& catalog_name,
                                                const TableIdentifier& table) {
   ARROW_ASSIGN_OR_RAISE(const auto uri, CatalogProperty(properties, catalog_name, "uri"));
   ARROW_ASSIGN_OR_RAISE(const std::string path, DatabasePath(uri));
-  const std::string name_space = fmt::format("{}", fmt::join(table.name_space, "."));
+  const std::string name_space = table.NamespaceText();
   if (::access(path.c_str(), F_OK) == 0) {
     ARROW_ASSIGN_OR_RAISE(auto database, Database::Open(uri, /*create=*/false));
     ARROW_ASSIGN_OR_RAISE(const auto schema, FindSchema(database));
