@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <mutex>
 #include <set>
 
 #include "iceberg/metrics.h"
+#include "iceberg/parquet_encoding.h"
 #include "iceberg/parquet_writer.h"
 #include "util/status.h"
 
@@ -152,6 +154,22 @@ arrow::Status ReadBloomFilters(const Properties& properties, const Schema& schem
   return arrow::Status::OK();
 }
 
+/// The choices of all files with this schema and these options in this process.
+std::shared_ptr<ParquetEncodings> SharedEncodings(const Schema& schema,
+                                                  const ParquetWriteOptions& options) {
+  constexpr size_t kMostKept = 64;
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<ParquetEncodings>> shared;
+  const std::string key = fmt::format(
+      "{} {} {} {} {} {}", options.codec, options.codec_level.value_or(-1000), options.page_bytes,
+      options.page_rows, options.dictionary_bytes, DumpJson(schema.ToJson()));
+  std::lock_guard<std::mutex> lock(mutex);
+  if (shared.size() >= kMostKept && !shared.contains(key)) shared.clear();
+  auto& entry = shared[key];
+  if (!entry) entry = std::make_shared<ParquetEncodings>();
+  return entry;
+}
+
 }  // namespace
 
 arrow::Result<std::map<int32_t, Mode>> MetricsModes(const Properties& properties,
@@ -203,6 +221,7 @@ arrow::Result<ParquetWriteOptions> ParquetWriteOptions::FromProperties(const Pro
                                    &options.dictionary_bytes));
   ARROW_RETURN_NOT_OK(ReadBloomFilters(properties, schema, &options));
   ARROW_ASSIGN_OR_RAISE(options.metrics, MetricsModes(properties, schema));
+  options.encodings = SharedEncodings(schema, options);
   return options;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "iceberg/metrics.h"
+#include "iceberg/parquet_encoding.h"
 #include "iceberg/parquet_reader.h"
 #include "iceberg/parquet_schema.h"
 #include "util/status.h"
@@ -117,7 +118,7 @@ class Writer : public ParquetFileWriter {
     ARROW_ASSIGN_OR_RAISE(auto target, io_->Create(location_));
     created_ = true;
     sink_ = std::make_shared<DroppableStream>(std::move(target));
-    return Guarded([&] { return OpenWriter(); });
+    return arrow::Status::OK();
   }
 
   arrow::Status Write(const arrow::RecordBatch& batch) override {
@@ -136,7 +137,7 @@ class Writer : public ParquetFileWriter {
 
   int64_t bytes_estimate() const override {
     int64_t bytes = sink_->position();
-    if (writer_) bytes += BufferedBytes();
+    if (writer_) bytes += BufferedBytes(plan_.ratio);
     bytes += (row_groups_ + 1) * static_cast<int64_t>(leaf_count_) * kFooterBytesPerChunk;
     return bytes;
   }
@@ -181,7 +182,8 @@ class Writer : public ParquetFileWriter {
     return arrow::Status::OK();
   }
 
-  arrow::Status OpenWriter() {
+  /// `first`: the first rows, by which encodings are chosen; null for a file without rows.
+  arrow::Status OpenWriter(const arrow::RecordBatch* first) {
     parquet::ArrowWriterProperties::Builder arrow_builder;
     auto arrow_properties = arrow_builder.build();  // ARROW:schema is not stored
     parquet::WriterProperties::Builder builder;
@@ -209,7 +211,12 @@ class Writer : public ParquetFileWriter {
     parquet::SchemaDescriptor descriptor;
     descriptor.Init(root);
     leaf_count_ = descriptor.num_columns();
+    ARROW_RETURN_NOT_OK(ChooseEncodings(first, root, *base));
     parquet::WriterProperties::Builder with_columns(*base);
+    for (const auto& [path, column] : plan_.columns) {
+      if (!column.dictionary) with_columns.disable_dictionary(path);
+      if (column.level) with_columns.compression_level(path, *column.level);
+    }
     for (int i = 0; i < descriptor.num_columns(); ++i) {
       const parquet::ColumnDescriptor& leaf = *descriptor.Column(i);
       auto bloom = options_.bloom_filters.find(leaf.schema_node()->field_id());
@@ -230,6 +237,25 @@ class Writer : public ParquetFileWriter {
     file_writer->Open(std::move(contents));
     return parquet::arrow::FileWriter::Make(&pool_, std::move(file_writer), arrow_schema_,
                                             arrow_properties, &writer_);
+  }
+
+  arrow::Status ChooseEncodings(const arrow::RecordBatch* first,
+                                const std::shared_ptr<parquet::schema::GroupNode>& root,
+                                const parquet::WriterProperties& base) {
+    if (first == nullptr) return arrow::Status::OK();
+    if (options_.encodings) {
+      if (auto shared = options_.encodings->Next()) {
+        plan_ = std::move(*shared);
+        return arrow::Status::OK();
+      }
+    }
+    const bool choose_level =
+        !options_.codec_level && CodecType(options_.codec) == arrow::Compression::ZSTD;
+    ARROW_ASSIGN_OR_RAISE(auto plan, PlanEncodings(*first, root, base, choose_level));
+    if (!plan) return arrow::Status::OK();
+    plan_ = std::move(*plan);
+    if (options_.encodings) options_.encodings->Put(plan_);
+    return arrow::Status::OK();
   }
 
   /// The number of distinct values for which a split-block filter of `max_bytes` has the wanted
@@ -262,9 +288,11 @@ class Writer : public ParquetFileWriter {
       }
     }
     auto plain = arrow::RecordBatch::Make(arrow_schema_, batch.num_rows(), std::move(columns));
+    if (plain->num_rows() == 0) return arrow::Status::OK();
+    if (!writer_) ARROW_RETURN_NOT_OK(OpenWriter(plain.get()));
     ARROW_RETURN_NOT_OK(metrics_.Update(*plain));
     for (int64_t begin = 0; begin < plain->num_rows(); begin += kSliceRows) {
-      if (end_row_group_ || (RowGroupRows() > 0 && BufferedBytes() >= options_.row_group_bytes)) {
+      if (end_row_group_ || (RowGroupRows() > 0 && BufferedBytes(1) >= options_.row_group_bytes)) {
         ARROW_RETURN_NOT_OK(writer_->NewBufferedRowGroup());
         ++row_groups_;
         end_row_group_ = false;
@@ -283,10 +311,9 @@ class Writer : public ParquetFileWriter {
     return group ? group->num_rows() : 0;
   }
 
-  /// Encoded bytes of the current row group as they would be written now: finished pages as
-  /// compressed, open pages and dictionaries by the ratio at which the finished ones were
-  /// compressed.
-  int64_t BufferedBytes() const {
+  /// Bytes of the current row group: finished pages as compressed, open pages and dictionaries as
+  /// encoded, times `ratio`.
+  int64_t BufferedBytes(double ratio) const {
     const parquet::RowGroupWriter* group = contents_ ? contents_->row_group() : nullptr;
     if (!group) return 0;
     const int64_t compressed =
@@ -294,11 +321,12 @@ class Writer : public ParquetFileWriter {
     const auto open = group->estimated_buffered_stats();
     const int64_t open_bytes =
         open.def_level_bytes + open.rep_level_bytes + open.value_bytes + open.dict_bytes;
-    return compressed + open_bytes;
+    return compressed + static_cast<int64_t>(ratio * static_cast<double>(open_bytes));
   }
 
   arrow::Status Close(DataFile* file) {
     finished_ = true;
+    if (!writer_) ARROW_RETURN_NOT_OK(OpenWriter(nullptr));
     ARROW_RETURN_NOT_OK(writer_->Close());
     auto metadata = writer_->metadata();
     contents_ = nullptr;
@@ -326,6 +354,7 @@ class Writer : public ParquetFileWriter {
   std::shared_ptr<DroppableStream> sink_;
   std::unique_ptr<parquet::arrow::FileWriter> writer_;
   ObservedContents* contents_ = nullptr;  // owned by writer_
+  EncodingPlan plan_;
   int leaf_count_ = 0;
   int64_t rows_ = 0;
   int64_t row_groups_ = 0;

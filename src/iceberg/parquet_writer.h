@@ -18,6 +18,8 @@
 
 namespace thalweg::iceberg {
 
+class ParquetEncodings;
+
 /// How data files are written, from the table's write.* properties.
 struct ParquetWriteOptions {
   /// write.parquet.compression-codec (zstd, gzip, snappy, lz4, uncompressed, brotli where Arrow has
@@ -27,7 +29,8 @@ struct ParquetWriteOptions {
   static arrow::Result<ParquetWriteOptions> FromProperties(
       const std::map<std::string, std::string>& properties, const Schema& schema);
   std::string codec = "zstd";
-  std::optional<int> codec_level;  ///< default for zstd: 3
+  /// Unset: the codec's default; for zstd 3, or 1 for columns where 3 gains nothing.
+  std::optional<int> codec_level;
   int64_t row_group_bytes = int64_t{128} << 20;
   int64_t page_bytes = int64_t{1} << 20;
   int64_t page_rows = 20000;
@@ -52,6 +55,9 @@ struct ParquetWriteOptions {
   /// Clustering columns always get bounds; strings with a truncation length chosen per file at
   /// which the two bounds differ.
   std::set<int32_t> clustering_field_ids;
+  /// Encoding choices that the files of a table share (parquet_encoding.h). FromProperties gives
+  /// equal schemas and properties the same ones within a process; null: each file finds its own.
+  std::shared_ptr<ParquetEncodings> encodings;
   std::map<std::string, std::string> key_values;  ///< Parquet key-value metadata (stamps)
   MemoryAccount* memory = nullptr;
 };
