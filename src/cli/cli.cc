@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "cli/signals.h"
 #include "iceberg/iceberg_table.h"
 #include "table/open.h"
 #include "util/status.h"
@@ -37,6 +38,15 @@ constexpr char kFooter[] =
     "interrupted.\n"
     "thalweg COMMAND --help says more.";
 
+/// CLI11's, without its doubled blank lines.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    return CLI::detail::find_and_replace(Formatter::make_help(app, name, mode), "\n\n\n", "\n\n");
+  }
+};
+
 int ExitCode(const arrow::Status& status) {
   switch (KindOf(status)) {
     case FailureKind::kUsage:
@@ -58,7 +68,8 @@ void PrintError(bool json, std::string_view kind, const std::string& message) {
 
 int Report(const Session& session, const arrow::Status& status) {
   if (status.ok()) return 0;
-  if (status.IsCancelled()) {
+  // A failure after a signal is the interruption, whatever a stage on the way has made of it.
+  if (status.IsCancelled() || (WasInterrupted() && KindOf(status) == FailureKind::kError)) {
     PrintError(session.json, "error", "interrupted; " + session.left_behind);
     return kInterrupted;
   }
@@ -98,18 +109,21 @@ int Run(int argc, const char* const* argv, Session& session) {
   CLI::App app("Liquid clustering for lake tables.", "thalweg");
   app.require_subcommand(1);
   app.set_version_flag("--version", fmt::format("thalweg {}", kVersion));
-  app.add_flag("--json", session.json, "print one JSON object on standard output");
-  app.add_flag("--quiet", session.quiet, "print nothing but errors");
-  app.add_option("--catalog-property", session.catalog_properties,
-                 "a property of the catalog; repeatable")
-      ->option_text("KEY=VALUE")
-      ->allow_extra_args(false);
+  auto formatter = std::make_shared<HelpFormatter>();
+  formatter->column_width(34);
+  formatter->label("SUBCOMMAND", "COMMAND");
+  app.formatter(formatter);
   app.footer(kFooter);
   AddDeclareCommands(app, session);
   AddWriteCommand(app, session);
   AddInspectCommands(app, session);
   AddRunCommands(app, session);
   AddTaskCommands(app, session);
+  AddGeneralOptions(&app, session);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->group("Commands");
+    AddGeneralOptions(command, session);
+  }
 
   // A usage error comes before the flags are read.
   const bool json = std::any_of(

@@ -129,6 +129,7 @@ TEST(Interrupts, FirstSignalStopsSecondOneKills) {
     InterruptScope scope;
     std::raise(SIGTERM);
     EXPECT_TRUE(scope.token().IsStopRequested());
+    EXPECT_TRUE(WasInterrupted());
   }
   InterruptScope again;
   EXPECT_FALSE(again.token().IsStopRequested());

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -43,6 +44,11 @@ arrow::Result<ClusteringSpec> WantedSpec(const Table& table, const SetFlags& fla
   spec.bits_per_dim = flags.bits.value_or(spec.bits_per_dim);
   spec.algorithm = flags.algorithm.value_or(spec.algorithm);
   spec.target_cube_bytes = flags.target_cube_bytes.value_or(spec.target_cube_bytes);
+  // A target alone moves the minimum along with it, as it does in the table's properties.
+  if (flags.target_cube_bytes &&
+      (!declared.ok() || !declared->spec || spec.min_cube_bytes > spec.target_cube_bytes)) {
+    spec.min_cube_bytes = std::max<int64_t>(1, spec.target_cube_bytes / 2);
+  }
   spec.min_cube_bytes = flags.min_cube_bytes.value_or(spec.min_cube_bytes);
   spec.policy = flags.policy.value_or(spec.policy);
   spec.theta = flags.theta.value_or(spec.theta);
@@ -93,7 +99,8 @@ arrow::Status RunSpec(const Session& session, const std::string& name) {
 }
 
 arrow::Status RunClear(const Session& session, const std::string& name) {
-  ARROW_ASSIGN_OR_RAISE(auto table, session.OpenForWriting(name));
+  // Also for tables that cannot be rewritten (any more).
+  ARROW_ASSIGN_OR_RAISE(auto table, session.Open(name));
   ARROW_ASSIGN_OR_RAISE(const bool changed, table->ClearDeclaration());
   ARROW_ASSIGN_OR_RAISE(const auto notes, ClearedNotes(*table));
   Json json = CommandJson("clear", table->name());
@@ -120,13 +127,13 @@ CLI::Option* AddOptional(CLI::App* command, const std::string& name, std::option
 }
 
 void AddSet(CLI::App& app, Session& session) {
-  CLI::App* command = AddCommand(app, session, "set",
-                                 "Declare the clustering columns of a table (metadata only). "
-                                 "Options that are left out keep what is declared.",
-                                 "  thalweg set prod.web.events --columns user_id,event_time\n"
-                                 "  thalweg set ./events --columns user_id,event_time "
-                                 "--target-cube-size 1GiB --min-cube-size 512MiB\n"
-                                 "  thalweg set ./events --columns day --allow-single");
+  CLI::App* command = AddCommand(
+      app, "set", "Declare the clustering columns of a table (metadata only).",
+      "  thalweg set prod.web.events --columns user_id,event_time\n"
+      "  thalweg set ./events --columns user_id,event_time "
+      "--target-cube-size 1GiB --min-cube-size 512MiB\n"
+      "  thalweg set ./events --columns day --allow-single",
+      "Options that are left out keep what is declared; an identical declaration changes nothing.");
   auto flags = std::make_shared<SetFlags>();
   AddTable(command, &flags->table);
   command
@@ -162,17 +169,16 @@ void AddDeclareCommands(CLI::App& app, Session& session) {
   AddSet(app, session);
 
   auto table = std::make_shared<std::string>();
-  CLI::App* spec = AddCommand(app, session, "spec", "Show what a table declares.",
+  CLI::App* spec = AddCommand(app, "spec", "Show what a table declares.",
                               "  thalweg spec prod.web.events\n  thalweg spec ./events --json");
   AddTable(spec, table.get());
   spec->callback([&session, table] {
     session.action = [&session, table] { return RunSpec(session, *table); };
   });
 
-  CLI::App* clear = AddCommand(app, session, "clear",
-                               "Drop the declaration of a table (metadata only). Files keep the "
-                               "stamps that say how they were clustered.",
-                               "  thalweg clear prod.web.events");
+  CLI::App* clear = AddCommand(app, "clear", "Drop the declaration of a table (metadata only).",
+                               "  thalweg clear prod.web.events",
+                               "Files keep the stamps that say how they were clustered.");
   AddTable(clear, table.get());
   clear->callback([&session, table] {
     session.action = [&session, table] { return RunClear(session, *table); };

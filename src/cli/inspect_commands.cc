@@ -146,8 +146,7 @@ arrow::Status RunHistory(const Session& session, const std::string& name) {
 void AddInspectCommands(CLI::App& app, Session& session) {
   auto status = std::make_shared<StatusFlags>();
   CLI::App* command = AddCommand(
-      app, session, "status",
-      "Show how well a table is clustered: how many files an equality or a small box opens.",
+      app, "status", "Show how well a table is clustered: files and rows that queries open.",
       "  thalweg status prod.web.events\n"
       "  thalweg status ./events --columns country,event_time   # keys that are not declared\n"
       "  thalweg status ./events --json");
@@ -161,7 +160,7 @@ void AddInspectCommands(CLI::App& app, Session& session) {
   });
 
   auto cubes = std::make_shared<CubesFlags>();
-  command = AddCommand(app, session, "cubes",
+  command = AddCommand(app, "cubes",
                        "List the cubes of a table: run, files, rows, bytes, columns, health.",
                        "  thalweg cubes prod.web.events\n  thalweg cubes ./events --rebuild");
   AddTable(command, &cubes->table);
@@ -172,9 +171,9 @@ void AddInspectCommands(CLI::App& app, Session& session) {
   });
 
   auto table = std::make_shared<std::string>();
-  command = AddCommand(app, session, "history",
-                       "List the runs that wrote this table, and what they achieved.",
-                       "  thalweg history prod.web.events\n  thalweg history ./events --json");
+  command =
+      AddCommand(app, "history", "List the runs that wrote this table, and what they achieved.",
+                 "  thalweg history prod.web.events\n  thalweg history ./events --json");
   AddTable(command, table.get());
   command->callback([&session, table] {
     session.action = [&session, table] { return RunHistory(session, *table); };

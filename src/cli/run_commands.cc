@@ -175,12 +175,11 @@ arrow::Status RunClean(const Session& session, const CleanFlags& flags) {
 
 void AddRunCommands(CLI::App& app, Session& session) {
   auto plan = std::make_shared<RunFlags>();
-  CLI::App* command =
-      AddCommand(app, session, "plan",
-                 "Show what optimize would rewrite, and what it would gain. Changes nothing.",
-                 "  thalweg plan prod.web.events\n"
-                 "  thalweg plan ./events --max-source-bytes 100GB --json\n"
-                 "  thalweg plan ./events --tasks-out tasks --max-task-bytes 20GiB");
+  CLI::App* command = AddCommand(
+      app, "plan", "Show what optimize would rewrite, and what it would gain. Changes nothing.",
+      "  thalweg plan prod.web.events\n"
+      "  thalweg plan ./events --max-source-bytes 100GB --json\n"
+      "  thalweg plan ./events --tasks-out tasks --max-task-bytes 20GiB");
   AddTable(command, &plan->table);
   AddPlanOptions(command, &plan->plan);
   command
@@ -193,7 +192,7 @@ void AddRunCommands(CLI::App& app, Session& session) {
 
   auto optimize = std::make_shared<RunFlags>();
   command = AddCommand(
-      app, session, "optimize",
+      app, "optimize",
       "Rewrite what is worth rewriting: plan, sort, verify and commit as one change.",
       "  thalweg optimize prod.web.events\n"
       "  thalweg optimize ./events --full --memory 8GiB --spill-dir /fast/tmp\n"
@@ -208,7 +207,7 @@ void AddRunCommands(CLI::App& app, Session& session) {
   });
 
   auto clean = std::make_shared<CleanFlags>();
-  command = AddCommand(app, session, "clean", "Delete the files that runs left which died.",
+  command = AddCommand(app, "clean", "Delete the files that runs left which died.",
                        "  thalweg clean prod.web.events --dry-run\n"
                        "  thalweg clean prod.web.events --orphan-age 6h");
   AddTable(command, &clean->table);

@@ -43,22 +43,25 @@ arrow::Status Session::Print(const Json& object, const std::string& text) const 
 
 bool Session::show_progress() const { return !quiet && StderrIsTerminal(); }
 
-CLI::App* AddCommand(CLI::App& app, Session& session, const std::string& name,
-                     const std::string& description, const std::string& examples) {
+CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& description,
+                     const std::string& examples, const std::string& remarks) {
   CLI::App* command = app.add_subcommand(name, description);
-  command->footer("Examples:\n" + examples);
+  command->footer((remarks.empty() ? "" : remarks + "\n\n") + "Examples:\n" + examples);
+  return command;
+}
+
+void AddGeneralOptions(CLI::App* command, Session& session) {
+  const char* group = "General";
   command->add_flag("--json", session.json, "print one JSON object on standard output")
-      ->group("General");
-  command->add_flag("--quiet", session.quiet, "print nothing but errors")->group("General");
+      ->group(group);
+  command->add_flag("--quiet", session.quiet, "print nothing but errors")->group(group);
   command
       ->add_option("--catalog-property", session.catalog_properties,
                    "a property of the catalog, before environment and .pyiceberg.yaml; repeatable")
       ->option_text("KEY=VALUE")
       ->allow_extra_args(false)
-      ->group("General");
-  command->get_formatter()->column_width(34);
-  command->get_help_ptr()->group("General");
-  return command;
+      ->group(group);
+  command->set_help_flag("-h,--help", "print this help")->group(group);
 }
 
 std::vector<std::string> ClearedNotes(const Layout& layout) {

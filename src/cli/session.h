@@ -37,9 +37,11 @@ struct Session {
   bool show_progress() const;
 };
 
-/// A subcommand with the options that every command has and its examples.
-CLI::App* AddCommand(CLI::App& app, Session& session, const std::string& name,
-                     const std::string& description, const std::string& examples);
+/// A subcommand with its examples, and remarks before them in its help.
+CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& description,
+                     const std::string& examples, const std::string& remarks = "");
+/// The options that the program and every command have.
+void AddGeneralOptions(CLI::App* command, Session& session);
 
 /// The table's usable declaration; a usage error that says what to do when nothing is declared, an
 /// error with the problem when the declaration cannot be used.

@@ -35,4 +35,6 @@ InterruptScope::~InterruptScope() {
 
 arrow::StopToken InterruptScope::token() { return Source().token(); }
 
+bool WasInterrupted() { return Source().token().IsStopRequested(); }
+
 }  // namespace thalweg::cli

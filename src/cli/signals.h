@@ -16,4 +16,7 @@ class InterruptScope {
   arrow::StopToken token();
 };
 
+/// True when a signal asked the last scope's work to stop.
+bool WasInterrupted();
+
 }  // namespace thalweg::cli

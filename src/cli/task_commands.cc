@@ -128,12 +128,11 @@ arrow::Status RunCommit(const Session& session, CommitFlags flags) {
 
 void AddTaskCommands(CLI::App& app, Session& session) {
   auto execute = std::make_shared<ExecuteFlags>();
-  CLI::App* command = AddCommand(
-      app, session, "execute",
-      "Execute one task that plan --tasks-out wrote: sorts and writes its rows, commits nothing.",
-      "  thalweg plan ./events --tasks-out tasks --max-task-bytes 20GiB\n"
-      "  thalweg execute tasks/task-00000.json --out results/result-00000.json\n"
-      "  thalweg commit ./events results/*.json");
+  CLI::App* command =
+      AddCommand(app, "execute", "Sort and write the rows of one task of plan --tasks-out.",
+                 "  thalweg plan ./events --tasks-out tasks --max-task-bytes 20GiB\n"
+                 "  thalweg execute tasks/task-00000.json --out results/result-00000.json\n"
+                 "  thalweg commit ./events results/*.json");
   command->add_option("TASK", execute->task, "task envelope (JSON)")->required()->option_text(" ");
   command->add_option("--out", execute->out, "where the result envelope goes")
       ->required()
@@ -144,7 +143,7 @@ void AddTaskCommands(CLI::App& app, Session& session) {
   });
 
   auto commit = std::make_shared<CommitFlags>();
-  command = AddCommand(app, session, "commit",
+  command = AddCommand(app, "commit",
                        "Check the results of executed tasks and commit them as one change.",
                        "  thalweg commit prod.web.events results/*.json");
   AddTable(command, &commit->table);

@@ -132,7 +132,7 @@ arrow::Status RunWrite(Session& session, WriteFlags flags) {
 
 void AddWriteCommand(CLI::App& app, Session& session) {
   CLI::App* command = AddCommand(
-      app, session, "write",
+      app, "write",
       "Write Parquet, CSV or Arrow files into a table, clustered by what it declares.",
       "  thalweg write prod.web.events today.parquet\n"
       "  thalweg write ./events 2026-*.parquet --mode create --cluster-by user_id,event_time\n"
