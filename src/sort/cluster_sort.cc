@@ -140,6 +140,7 @@ arrow::Result<ClusterSortResult> SortIntoFiles(RowSource& source,
     return Invalid("{} key columns, but keys were fitted for {}", key_columns.size(),
                    fitted.encoder.models().size());
   }
+  if (options.key_end && *options.key_end <= options.key_begin) return ClusterSortResult();
   SortContext context(options);
   if (options.key_begin == 0 && !options.key_end) ReleaseAsRead(source);
   ARROW_ASSIGN_OR_RAISE(CollectedRows collected, CollectRows(context, source, key_columns, fitted));

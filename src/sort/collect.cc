@@ -1,5 +1,7 @@
 #include "sort/collect.h"
 
+#include <arrow/memory_pool.h>
+
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -18,6 +20,7 @@ namespace {
 
 constexpr int64_t kRowsPerMemoryPartition =
     int64_t{1} << 17;  // their keys and rows fit the second-level cache
+constexpr int64_t kMaxMemoryCursors = int64_t{4} << 20;  // one per batch and partition
 constexpr int64_t kMaxLoadBytes = int64_t{64} << 20;
 
 /// The second pass. Each thread collects batches; when all of them together exceed their share of
@@ -216,9 +219,14 @@ arrow::Result<CollectedRows> RowCollection::Run() {
     result.spill = spill_;
   } else {
     std::vector<Collector> collectors;
-    for (Worker& worker : workers) collectors.push_back(std::move(worker.collector));
-    const KeyRanges ranges(Borders(seen_rows_ / kRowsPerMemoryPartition + 1),
-                           fitted_.encoder.key_bits());
+    int64_t batches = 1;
+    for (Worker& worker : workers) {
+      batches += worker.collector.batches();
+      collectors.push_back(std::move(worker.collector));
+    }
+    const int64_t parts =
+        std::min(seen_rows_ / kRowsPerMemoryPartition, kMaxMemoryCursors / batches) + 1;
+    const KeyRanges ranges(Borders(parts), fitted_.encoder.key_bits());
     ARROW_ASSIGN_OR_RAISE(
         result.rows, Collector::Sort(collectors, ranges, fitted_.encoder.wide(), context_.threads));
     result.spill = SpillOf(source_);

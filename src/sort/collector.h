@@ -28,6 +28,7 @@ class Collector {
   /// Bytes reserved: what the batches refer to, keys, and what sorting or flushing them will need.
   int64_t bytes() const { return bytes_; }
   int64_t rows() const { return rows_; }
+  int64_t batches() const { return static_cast<int64_t>(keys_.size()); }
   int64_t heaviest_row() const { return heaviest_row_; }
 
   /// Hands the rows of each range on, in batches of about `piece_bytes` with the bytes that they

@@ -151,24 +151,31 @@ CutPlanner::Candidates CutPlanner::MakeCandidates(int64_t begin, int64_t end, do
   return result;
 }
 
-int64_t CutPlanner::Best(const Candidates& c, bool to_end, const CutWindow& first,
-                         const CutWindow& rest) const {
+std::vector<int64_t> CutPlanner::Best(const Candidates& c, bool to_end, const CutWindow& first,
+                                      const CutWindow& rest) const {
   const size_t n = c.row.size();
   const double inf = std::numeric_limits<double>::infinity();
   std::vector<double> cost(n, inf);
-  size_t first_cut = 0;
-  // What a file more may cost in box width, so that neither fewer nor more files are preferred as
-  // such: the derivative of F^(1-1/N), over the whole curve.
-  const double files = std::max(1.0, first_size_.back() / rest.target);
-  const double per_file = std::pow(files, -1.0 / columns_);
-  const double allowance = (1 - 1.0 / columns_) * per_file;
+  std::vector<size_t> next(n, 0);
+  // What a piece more may cost in box width, so that neither fewer nor more pieces are preferred as
+  // such: their boxes' sum grows with F^(1-1/N), of which this is the derivative.
+  double widths = 0;
+  int64_t pieces = 0;
+  for (size_t i = 0; i + 1 < n; ++pieces) {
+    RankBox box;
+    const double start = c.size[i];
+    while (i + 1 < n && c.size[i] - start < rest.target) box.Add(c.box[++i], columns_);
+    widths += box.MeanWidth(columns_);
+  }
+  const double per_piece = widths / static_cast<double>(std::max<int64_t>(1, pieces));
+  const double allowance = (1 - 1.0 / columns_) * per_piece;
   for (size_t i = n; i-- > 0;) {
     if (i == n - 1 && to_end) {
       cost[i] = 0;
       continue;
     }
     if (!to_end && c.size[i] > c.size[n - 1] - rest.target) {  // past the horizon
-      cost[i] = (c.size[n - 1] - c.size[i]) / rest.target * per_file / columns_;
+      cost[i] = (c.size[n - 1] - c.size[i]) / rest.target * per_piece / columns_;
       continue;
     }
     const CutWindow& window = i == 0 ? first : rest;
@@ -180,41 +187,55 @@ int64_t CutPlanner::Best(const Candidates& c, bool to_end, const CutWindow& firs
       if (piece < window.low * (1 - 1e-9) || cost[j] == inf) continue;
       const double off = piece / rest.target - 1;
       const double here =
-          box.MeanWidth(columns_) - allowance + kSizePenalty * per_file * off * off + cost[j];
+          box.MeanWidth(columns_) - allowance + kSizePenalty * per_piece * off * off + cost[j];
       if (here < cost[i]) {
         cost[i] = here;
-        if (i == 0) first_cut = j;
+        next[i] = j;
       }
     }
   }
-  return cost[0] < inf ? c.row[first_cut] : -1;
+  std::vector<int64_t> cuts;
+  const double until = to_end ? c.size[n - 1] : c.size[n - 1] / 2;
+  for (size_t i = 0; cost[0] < inf && i < n - 1 && (i == 0 || c.size[i] < until); i = next[i]) {
+    cuts.push_back(c.row[next[i]]);
+  }
+  return cuts;
 }
 
-int64_t CutPlanner::NextCut(int64_t begin, int64_t end, const CutWindow& first,
-                            const CutWindow& rest, bool may_exceed) const {
+int64_t CutPlanner::NextCut(int64_t begin, int64_t end, const std::vector<CutWindow>& windows,
+                            bool may_exceed) const {
+  return NextCuts(begin, end, windows, may_exceed).front();
+}
+
+std::vector<int64_t> CutPlanner::NextCuts(int64_t begin, int64_t end,
+                                          const std::vector<CutWindow>& windows,
+                                          bool may_exceed) const {
   const double total = Size(begin, end);
-  if (end - begin <= 1 || total <= 0) return end;
+  if (end - begin <= 1 || total <= 0) return {end};
+  const CutWindow& widest = windows.back();
   const double start = SizeBefore(begin);
-  const bool to_end = total <= kHorizon * rest.target;
-  const int64_t until = to_end ? end : std::min(end, RowAtSize(start + kHorizon * rest.target));
-  const Candidates candidates = MakeCandidates(begin, until, rest.target / kGrainsPerTarget);
-  for (const CutWindow* window : {&first, &rest}) {
-    const int64_t cut = Best(candidates, to_end, *window, rest);
-    if (cut > begin) return cut;
+  const bool to_end = total <= kHorizon * widest.target;
+  const int64_t until = to_end ? end : std::min(end, RowAtSize(start + kHorizon * widest.target));
+  const Candidates candidates = MakeCandidates(begin, until, widest.target / kGrainsPerTarget);
+  for (size_t i = 0; i < windows.size(); ++i) {
+    std::vector<int64_t> cuts =
+        Best(candidates, to_end, windows[i], windows[std::min(i + 1, windows.size() - 1)]);
+    if (!cuts.empty()) return cuts;
   }
-  if (total <= rest.high) return end;
-  double pieces = std::ceil(total / rest.high);
-  if (may_exceed && pieces == 2 && total < 2 * rest.low) return end;
-  const int64_t cut = RowAtSize(start + total / pieces);
-  return std::clamp(cut, begin + 1, end);
+  if (total <= widest.high) return {end};
+  const double pieces = std::ceil(total / widest.high);
+  if (may_exceed && pieces == 2 && total < 2 * widest.low) return {end};
+  return {std::clamp(RowAtSize(start + total / pieces), begin + 1, end)};
 }
 
 std::vector<int64_t> CutPlanner::Cuts(int64_t begin, int64_t end, const CutWindow& window,
                                       bool may_exceed) const {
   std::vector<int64_t> cuts;
   for (int64_t at = begin; at < end;) {
-    at = NextCut(at, end, window, window, may_exceed);
-    if (at < end) cuts.push_back(at);
+    for (int64_t cut : NextCuts(at, end, {window}, may_exceed)) {
+      if (cut < end) cuts.push_back(cut);
+      at = cut;
+    }
   }
   return cuts;
 }

@@ -40,11 +40,11 @@ class CutPlanner {
   /// Whether some number of pieces, each within the window, makes up `size`.
   static bool Feasible(double size, const CutWindow& window);
 
-  /// The end of the first piece of [begin, end): within `first`, the pieces after it within `rest`.
-  /// When that cannot be, with `rest` for all; when that cannot be either: all of it where it is at
-  /// most `high`, or where it lies between one piece and two and `may_exceed`; otherwise an even
-  /// share.
-  int64_t NextCut(int64_t begin, int64_t end, const CutWindow& first, const CutWindow& rest,
+  /// The end of the first piece of [begin, end): within windows[0], the pieces after it within
+  /// windows[1]; when that cannot be, within windows[1] and windows[2], and so on, the last one
+  /// standing for all that follow. When none can be: all of it where it is at most `high`, or where
+  /// it lies between one piece and two and `may_exceed`; otherwise an even share.
+  int64_t NextCut(int64_t begin, int64_t end, const std::vector<CutWindow>& windows,
                   bool may_exceed) const;
 
   /// All inner cuts of [begin, end), ascending.
@@ -52,6 +52,9 @@ class CutPlanner {
                             bool may_exceed) const;
 
  private:
+  /// The cuts that NextCut's rules give for the first pieces of [begin, end), at least one.
+  std::vector<int64_t> NextCuts(int64_t begin, int64_t end, const std::vector<CutWindow>& windows,
+                                bool may_exceed) const;
   /// Cut candidates of [begin, end), at most about 64 per target, and the boxes between them.
   struct Candidates {
     std::vector<int64_t> row;
@@ -59,9 +62,10 @@ class CutPlanner {
     std::vector<RankBox> box;  // of the stretch that ends at the candidate
   };
   Candidates MakeCandidates(int64_t begin, int64_t end, double grain) const;
-  /// -1: not feasible.
-  int64_t Best(const Candidates& candidates, bool to_end, const CutWindow& first,
-               const CutWindow& rest) const;
+  /// The cuts up to the end or, past the horizon, to where it no longer weighs; empty: not
+  /// feasible.
+  std::vector<int64_t> Best(const Candidates& candidates, bool to_end, const CutWindow& first,
+                            const CutWindow& rest) const;
   size_t BinOfRow(int64_t row) const;
   static double Before(const std::vector<double>& sums, const std::vector<int64_t>& first_row,
                        int64_t row);

@@ -11,7 +11,10 @@ constexpr double kUnknownRatio = 0.4;  // encoded per payload bytes, before anyt
 constexpr double kFirstMargin =
     0.13;  // of the target, kept from the window's ends before the first file is measured
 constexpr double kSmallestMargin = 0.015;  // once sizes come out as expected
-constexpr int kMaxTries = 4;
+constexpr int kMaxTries = 8;
+constexpr double kCubeEnd =
+    3.5;  // targets before a cube's end within which files stay open until all fit
+constexpr size_t kOpenAtCubeEnd = 8;  // more files than make up kCubeEnd targets
 constexpr auto kPollInterval = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -61,8 +64,7 @@ void FileScheduler::BeginCube() {
   double low = std::max(0.9 * share, smallest);
   double high = std::min(1.1 * share, bytes - (cubes - 1) * smallest);
   if (low >= high) low = 0.99 * share, high = 1.01 * share;
-  const CutWindow window{share, low, high};
-  cube_end_ = by_bytes_.NextCut(cube_begin_, cube_end_, window, window, false);
+  cube_end_ = by_bytes_.NextCut(cube_begin_, cube_end_, {{share, low, high}}, false);
 }
 
 FileScheduler::Task FileScheduler::MakeTask() {
@@ -73,8 +75,10 @@ FileScheduler::Task FileScheduler::MakeTask() {
   task->cube_end = cube_end_;
   task->begin = next_row_;
   const double margin = by_rows_ ? 0 : std::clamp(2 * deviation_, kSmallestMargin, kFirstMargin);
-  task->end = by_size_->NextCut(next_row_, cube_end_, Window(margin),
-                                Window(by_rows_ ? 0 : kSmallestMargin), !options_.hard_file_cap);
+  const bool may_exceed = !options_.hard_file_cap && task->begin == cube_begin_;
+  task->end = by_size_->NextCut(next_row_, cube_end_,
+                                {Window(margin), Window(by_rows_ ? 0 : kSmallestMargin), Window(0)},
+                                may_exceed);
   task->expected = by_bytes_.Size(task->begin, task->end);
   next_row_ = task->end;
 
@@ -89,7 +93,7 @@ FileScheduler::Task FileScheduler::MakeTask() {
 
 arrow::Result<std::shared_ptr<FileTask>> FileScheduler::Next() {
   std::unique_lock<std::mutex> lock(mutex_);
-  const size_t most_open = 2 * static_cast<size_t>(context_.threads) + 2;
+  const size_t most_open = 2 * static_cast<size_t>(context_.threads) + kOpenAtCubeEnd;
   while (true) {
     if (shared_.failed()) return nullptr;
     ARROW_RETURN_NOT_OK(context_.CheckStop());
@@ -170,15 +174,15 @@ arrow::Status FileScheduler::CutAgain(size_t index) {
 }
 
 arrow::Status FileScheduler::Settle() {
+  const bool last_try = tries_ >= kMaxTries;  // whatever is finished is taken as it is
   while (!open_.empty() && open_.front()->finished) {
     FileTask& file = *open_.front();
-    const bool last_try = tries_ >= kMaxTries;
     if (!last_try) {
       if (!Fits(file)) return CutAgain(0);
-      // What is left of the cube must still make up whole files: surely so for two or more, else it
-      // has to be seen.
+      // What is left of the cube must still make up whole files: surely so far from its end, else
+      // it has to be seen.
       const double left = by_size_->Size(file.end, file.cube_end);
-      if (file.end < file.cube_end && left < 2.1 * low_ && !CubeEndFits(0)) {
+      if (file.end < file.cube_end && left < kCubeEnd * target_ && !CubeEndFits(0)) {
         for (size_t i = 1; i < open_.size() && open_[i]->cube_begin == file.cube_begin; ++i) {
           if (!open_[i]->finished) return arrow::Status::OK();
           if (!Fits(*open_[i])) return CutAgain(i);
@@ -186,7 +190,7 @@ arrow::Status FileScheduler::Settle() {
         return arrow::Status::OK();  // the rest of the cube is not handed out yet
       }
     }
-    if (Fits(file)) tries_ = 0;
+    if (last_try || Fits(file)) tries_ = 0;
     const auto size = static_cast<double>(Size(file));
     if (size < std::floor(low_) || size > std::ceil(high_)) ++outside_;
     final_.push_back(open_.front());

@@ -1,8 +1,11 @@
 #include "sort/gather.h"
 
+#include <arrow/array/builder_binary.h>
+#include <arrow/array/builder_primitive.h>
 #include <arrow/array/concatenate.h>
 #include <arrow/compute/api_vector.h>
 #include <arrow/compute/initialize.h>
+#include <arrow/extension_type.h>
 #include <arrow/util/bit_util.h>
 #include <arrow/util/byte_size.h>
 
@@ -19,7 +22,7 @@ namespace {
 
 constexpr int64_t kPrefetch = 24;  // rows ahead; enough to cover a miss of the last-level cache
 
-enum class Kernel { kFixed, kBoolean, kBinary32, kBinary64, kTake };
+enum class Kernel { kFixed, kBoolean, kBinary32, kBinary64, kView, kTake };
 
 const arrow::DataType& StorageType(const arrow::DataType& type) {
   if (type.id() == arrow::Type::EXTENSION) {
@@ -39,6 +42,9 @@ Kernel KernelOf(const arrow::DataType& logical) {
     case arrow::Type::LARGE_STRING:
     case arrow::Type::LARGE_BINARY:
       return Kernel::kBinary64;
+    case arrow::Type::STRING_VIEW:
+    case arrow::Type::BINARY_VIEW:
+      return Kernel::kView;  // Take does not know them
     default:
       break;
   }
@@ -159,6 +165,8 @@ struct RowGatherer::Impl {
 
   arrow::Result<std::shared_ptr<arrow::Array>> GatherColumn(int c, const uint64_t* addresses,
                                                             int64_t n) const;
+  arrow::Result<std::shared_ptr<arrow::Array>> GatherViews(int c, const uint64_t* addresses,
+                                                           int64_t n) const;
   arrow::Result<std::shared_ptr<arrow::Array>> TakeColumn(int c, const uint64_t* addresses,
                                                           int64_t n) const;
 };
@@ -197,7 +205,7 @@ arrow::Result<uint32_t> RowGatherer::Add(std::shared_ptr<arrow::RecordBatch> bat
     Column& column = impl_->columns[c];
     Chunk chunk;
     chunk.offset = data.offset;
-    if (column.kernel != Kernel::kTake) {
+    if (column.kernel != Kernel::kTake && column.kernel != Kernel::kView) {
       if (data.GetNullCount() > 0) {
         chunk.validity = data.buffers[0]->data();
         column.nullable = true;
@@ -275,10 +283,41 @@ arrow::Result<std::shared_ptr<arrow::Array>> RowGatherer::Impl::TakeColumn(
   return arrow::compute::Take(*joined, order, arrow::compute::TakeOptions::NoBoundsCheck());
 }
 
+arrow::Result<std::shared_ptr<arrow::Array>> RowGatherer::Impl::GatherViews(
+    int c, const uint64_t* addresses, int64_t n) const {
+  const auto& type = schema->field(c)->type();
+  const bool text = StorageType(*type).id() == arrow::Type::STRING_VIEW;
+  std::unique_ptr<arrow::BinaryViewBuilder> builder;
+  if (text) {
+    builder = std::make_unique<arrow::StringViewBuilder>();
+  } else {
+    builder = std::make_unique<arrow::BinaryViewBuilder>();
+  }
+  ARROW_RETURN_NOT_OK(builder->Reserve(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const arrow::Array* from = batches[AddressBatch(addresses[i])]->column(c).get();
+    if (type->id() == arrow::Type::EXTENSION) {
+      from = static_cast<const arrow::ExtensionArray*>(from)->storage().get();
+    }
+    const int64_t row = AddressRow(addresses[i]);
+    if (from->IsNull(row)) {
+      ARROW_RETURN_NOT_OK(builder->AppendNull());
+    } else {
+      ARROW_RETURN_NOT_OK(
+          builder->Append(static_cast<const arrow::BinaryViewArray*>(from)->GetView(row)));
+    }
+  }
+  std::shared_ptr<arrow::ArrayData> data;
+  ARROW_RETURN_NOT_OK(builder->FinishInternal(&data));
+  data->type = type;
+  return arrow::MakeArray(data);
+}
+
 arrow::Result<std::shared_ptr<arrow::Array>> RowGatherer::Impl::GatherColumn(
     int c, const uint64_t* addresses, int64_t n) const {
   const Column& column = columns[c];
   if (column.kernel == Kernel::kTake) return TakeColumn(c, addresses, n);
+  if (column.kernel == Kernel::kView) return GatherViews(c, addresses, n);
   std::shared_ptr<arrow::Buffer> validity;
   int64_t nulls = 0;
   if (column.nullable) {
@@ -369,7 +408,8 @@ arrow::Result<std::vector<int64_t>> RowWeights(const arrow::RecordBatch& batch) 
       const auto* offsets = data.GetValues<int64_t>(1);
       for (int64_t i = 0; i < n; ++i) weights[i] += offsets[i + 1] - offsets[i];
     } else {
-      ARROW_ASSIGN_OR_RAISE(int64_t bytes, arrow::util::ReferencedBufferSize(*batch.column(c)));
+      const int64_t bytes = arrow::util::ReferencedBufferSize(*batch.column(c))
+                                .ValueOr(arrow::util::TotalBufferSize(*batch.column(c)));
       mean += static_cast<double>(bytes) / static_cast<double>(n);
     }
   }

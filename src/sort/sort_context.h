@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 
@@ -23,6 +24,9 @@ class SortContext {
     std::lock_guard<std::mutex> lock(mutex_);
     if (stage != progress_.stage) progress_ = {stage, 0, rows_total};
     progress_.rows_done += more_rows;
+    if (rows_total >= 0) {  // files that are cut again count once
+      progress_.rows_done = std::min(progress_.rows_done, rows_total);
+    }
     options.progress(progress_);
   }
 
