@@ -99,11 +99,13 @@ def test_read_only_folder():
             "write", table, source, "--mode", "create", "--cluster-by", "user_id,event_time", environment=environment
         )
         assert made.code == 0, made.err
+        again = run("set", table, "--columns", "country,user_id", environment=environment)
+        assert again.code == 0, again.err
         before = rows_of(hadoop_table(table))
         for path in [folder, *folder.rglob("*")]:
             path.chmod(0o555 if path.is_dir() else 0o444)
         prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-        for arguments in [["optimize", "--full"], ["set", "--columns", "user_id,country"], ["write", source]]:
+        for arguments in [["optimize", "--full"], ["set", "--columns", "user_id,event_time"], ["write", source]]:
             command = [*prefix, str(PROGRAM), arguments[0], str(table), *map(str, arguments[1:])]
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
             assert done.returncode == 1, (arguments, done)

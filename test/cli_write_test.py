@@ -40,7 +40,6 @@ def test_write_without_a_declaration_keeps_the_order(lake):
     rows = make_rows(3000, 1)
     done = lake.ok("write", address, lake.write_parquet("rows.parquet", rows))
     assert done["outcome"] == "committed"
-    assert lake.table().scan().to_arrow().sort_by([]).num_rows == 3000
     files = sorted(data_files(lake.table()))
     written = pa.concat_tables([pq.read_table(path.removeprefix("file://"), schema=EVENTS) for path in files])
     assert written.column("amount").to_pylist() == rows.column("amount").to_pylist()
@@ -161,7 +160,7 @@ def test_read_only_addresses(lake, events):
     folder = str(Path(metadata).parent.parent)
     data = lake.write_parquet("rows.parquet", make_rows(10, 1))
     for address in [metadata, folder, lake.table().metadata_location]:
-        assert lake.ok("status", address)["units"] == 8
+        assert lake.ok("status", address)["units"] == len(data_files(lake.table()))
         assert lake.ok("plan", address)["outcome"] == "planned"
         for command in [
             ["set", address, "--columns", "user_id,country"],

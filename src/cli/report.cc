@@ -1,5 +1,7 @@
 #include "cli/report.h"
 
+#include <fmt/format.h>
+
 #include "cli/output.h"
 #include "util/units.h"
 

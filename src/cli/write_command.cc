@@ -28,6 +28,7 @@ struct WriteFlags {
 /// Refuses, before anything is created, columns that the new table could not declare.
 arrow::Status CheckClusterColumns(const std::vector<std::string>& names,
                                   const arrow::Schema& schema) {
+  if (names.empty()) return arrow::Status::OK();
   for (const auto& name : names) {
     const auto field = schema.GetFieldByName(name);
     if (field == nullptr) {
