@@ -140,6 +140,13 @@ arrow::Result<std::shared_ptr<arrow::Array>> Convert(std::shared_ptr<arrow::Arra
       return Convert(std::move(values), to);
     }
   }
+  if (KindOfType(*values->type()) == Kind::kInteger && KindOfType(*to) == Kind::kDecimal) {
+    // Directly, Arrow asks for a precision that the integer type's largest value needs.
+    const auto whole =
+        to->id() == Type::DECIMAL256 ? arrow::decimal256(76, 0) : arrow::decimal128(38, 0);
+    ARROW_ASSIGN_OR_RAISE(values, arrow::compute::Cast(*values, whole));
+    if (values->type()->Equals(to)) return values;
+  }
   ARROW_ASSIGN_OR_RAISE(auto cast, arrow::compute::Cast(*values, to));
   if (NeedsRoundTrip(*values->type(), *to)) {
     ARROW_ASSIGN_OR_RAISE(auto back, arrow::compute::Cast(*cast, values->type()));

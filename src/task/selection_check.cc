@@ -70,17 +70,20 @@ arrow::Status CheckSlices(SelectionResults* selection) {
                      task.slice);
     }
   }
-  for (size_t i = 0; i < static_cast<size_t>(first.slices); ++i) {
-    if (i >= slices.size() || slices[i]->task.slice != static_cast<int>(i)) {
-      return Invalid("selection {}: the result of slice {} of {} is missing", id, i, first.slices);
+  for (int slice = 0; slice < first.slices; ++slice) {
+    if (static_cast<size_t>(slice) >= slices.size() || slices[slice]->task.slice != slice) {
+      return Invalid("selection {}: the result of slice {} of {} is missing", id, slice,
+                     first.slices);
     }
-    const bool last = i + 1 == static_cast<size_t>(first.slices);
-    const auto& end = slices[i]->task.key_end;
-    if ((i == 0 && slices[i]->task.key_begin != 0) || last != !end ||
-        (!last && i + 1 < slices.size() && *end != slices[i + 1]->task.key_begin)) {
+  }
+  Key128 begin = 0;
+  for (const auto* result : slices) {
+    const TaskEnvelope& task = result->task;
+    if (task.key_begin != begin || (task.slice + 1 == task.slices) != !task.key_end) {
       return Invalid("selection {}: the key range of slice {} does not meet its neighbours'", id,
-                     i);
+                     task.slice);
     }
+    begin = task.key_end.value_or(0);
   }
   return arrow::Status::OK();
 }
