@@ -71,6 +71,7 @@ void AddExecuteOptions(CLI::App* command, ExecuteOptions* options, bool verify) 
   command
       ->add_option("--spill-dir", options->spill_dir,
                    "folder for what does not fit into memory (default: $TMPDIR or /tmp)")
+      ->check(CLI::ExistingDirectory)
       ->option_text("DIR")
       ->group(group);
   AddBytes(command, "--max-spill-bytes", &options->max_spill_bytes,

@@ -19,7 +19,7 @@ std::string DepthText(const OptimizeReport& report) {
   if (!text.empty() && report.predicted_depth >= 0) {
     text += fmt::format(" (predicted {:.2f})", report.predicted_depth);
   }
-  return text.empty() ? text : text + " files per equality query";
+  return text.empty() ? text : text + " files opened by an equality";
 }
 
 std::string Amount(int64_t units, int64_t bytes) {
@@ -78,7 +78,8 @@ std::string ReportText(const OptimizeReport& report, const std::string& spill_di
   return LabelledLines(
              {{"run", report.run_id},
               {"snapshot", snapshots},
-              {"rewritten", fmt::format("{}, {}", Plural(report.rows, "row"), work)},
+              {report.source_units > 0 ? "rewritten" : "written",
+               fmt::format("{}, {}", Plural(report.rows, "row"), work)},
               {"depth", DepthText(report)},
               {"conflicts",
                report.replans > 0 ? fmt::format("planned again {} times", report.replans) : ""},

@@ -14,10 +14,8 @@
 
 namespace thalweg::iceberg {
 
-/// Where a table's files go: "write.data.path" or <location>/data, "write.metadata.path" or
-/// <location>/metadata.
+/// Where a table's data files go: "write.data.path" or <location>/data.
 std::string DataFolder(const TableMetadata& metadata);
-std::string MetadataFolder(const TableMetadata& metadata);
 
 /// The location of a new data file: its name carries run, task and attempt; with
 /// write.object-storage.enabled it is spread over folders made from a hash of the name.
@@ -38,9 +36,9 @@ struct CurrentCubes {
 arrow::Result<CurrentCubes> LoadCubes(const FileIO& io, const TableMetadata& metadata,
                                       std::optional<int64_t> snapshot_id,
                                       const SnapshotFiles& files, bool ignore_stored);
-/// Writes the map as the statistics file of a snapshot; blobs of `previous` (the entry that the
-/// snapshot has) are carried over.
-arrow::Result<StatisticsFile> StoreCubes(const FileIO& io, const TableMetadata& metadata,
+/// Writes the map as the statistics file of a snapshot, into `folder`; blobs of `previous` (the
+/// entry that the snapshot has) are carried over.
+arrow::Result<StatisticsFile> StoreCubes(const FileIO& io, const std::string& folder,
                                          const CubeMap& map, int64_t snapshot_id,
                                          int64_t sequence_number, const std::string& file_tag,
                                          const std::optional<StatisticsFile>& previous);

@@ -2,6 +2,7 @@
 
 #include <arrow/compute/initialize.h>
 #include <arrow/io/interfaces.h>
+#include <arrow/memory_pool.h>
 #include <arrow/util/compression.h>
 #include <arrow/util/key_value_metadata.h>
 #include <parquet/arrow/writer.h>
@@ -16,13 +17,13 @@
 #include "iceberg/parquet_reader.h"
 #include "iceberg/parquet_schema.h"
 #include "util/status.h"
+#include "util/version.h"
 
 namespace thalweg::iceberg {
 
 namespace {
 
 constexpr std::string_view kWriting = "cannot write data file";
-constexpr char kCreatedBy[] = "thalweg version 0.1.0 (Apache Arrow C++)";
 /// Rows handed to the encoders at once: between two slices the size of the row group is looked at.
 constexpr int64_t kSliceRows = 16 * 1024;
 /// What an index and footer entry of one column chunk take, about.
@@ -109,7 +110,7 @@ class Writer : public ParquetFileWriter {
         location_(location),
         options_(options),
         pool_(arrow::default_memory_pool()),
-        metrics_(schema, options.metrics, options.clustering_field_ids) {}
+        metrics_(schema_, options.metrics, options.clustering_field_ids) {}
 
   ~Writer() override { (void)Discard(); }
 
@@ -188,7 +189,7 @@ class Writer : public ParquetFileWriter {
     auto arrow_properties = arrow_builder.build();  // ARROW:schema is not stored
     parquet::WriterProperties::Builder builder;
     builder.memory_pool(&pool_)
-        ->created_by(kCreatedBy)
+        ->created_by(fmt::format("thalweg version {} (Apache Arrow C++)", kVersion))
         ->version(parquet::ParquetVersion::PARQUET_2_6)
         ->enable_store_decimal_as_integer()
         ->enable_statistics()

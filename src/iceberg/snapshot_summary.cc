@@ -1,13 +1,10 @@
 #include "iceberg/snapshot_summary.h"
+#include "util/version.h"
 
 namespace thalweg::iceberg {
 namespace {
 
 constexpr char kEngineName[] = "thalweg";
-#ifndef THALWEG_VERSION
-#define THALWEG_VERSION "0.1.0"
-#endif
-
 }  // namespace
 
 ChangeCounts CountChange(const SnapshotChange& change, const SnapshotFiles& files,
@@ -55,7 +52,7 @@ std::map<std::string, std::string> SnapshotSummary(const SnapshotChange& change,
   };
   summary["operation"] = change.operation;
   summary["engine-name"] = kEngineName;
-  summary["engine-version"] = THALWEG_VERSION;
+  summary["engine-version"] = kVersion;
   set_positive("added-data-files", changed.added_files);
   set_positive("added-records", changed.added_records);
   set_positive("added-files-size", changed.added_bytes);

@@ -33,7 +33,7 @@ arrow::Result<int64_t> ParseSnapshotId(const std::string& text) {
 /// The data files of output units, in manifests of whole cubes.
 struct Outputs {
   std::vector<std::vector<SnapshotChange::Added>> manifests;
-  std::vector<MapCube> cubes;
+  std::vector<CubeMap::Entry> cubes;
   std::set<int64_t> schema_ids;
 };
 
@@ -59,7 +59,7 @@ arrow::Status AddOutputs(const std::vector<OutputUnit>& units,
     outputs->manifests.back().push_back({std::move(file), data_sequence_number});
     if (!spec || unit.cube_id.empty()) continue;
     if (new_cube) {
-      MapCube cube;
+      CubeMap::Entry cube;
       cube.cube_id = unit.cube_id;
       cube.run_id = run_id;
       cube.spec_id = spec->SpecId();
@@ -67,7 +67,7 @@ arrow::Status AddOutputs(const std::vector<OutputUnit>& units,
       outputs->cubes.push_back(std::move(cube));
       open_cube = unit.cube_id;
     }
-    MapCube& cube = outputs->cubes.back();
+    CubeMap::Entry& cube = outputs->cubes.back();
     cube.rows += unit.rows;
     cube.bytes += unit.bytes;
     cube.unit_ids.push_back(unit.id);
@@ -110,33 +110,31 @@ arrow::Status CheckDeclarationUnchanged(const TableMetadata& parent,
 }
 
 /// Cube map for the new snapshot: the parent's, without what is removed, with the new run.
-auto CubeMapWriter(const FileIO& io, const std::vector<std::string>* removed,
+auto CubeMapWriter(const TableStore& store, const std::vector<std::string>* removed,
                    const Outputs* outputs, const RunRecord* run, const std::string& file_tag) {
-  return [&io, removed, outputs, run, file_tag](
+  return [&store, removed, outputs, run, file_tag](
              const LoadedTable& parent, const SnapshotFiles& files, int64_t snapshot_id,
              int64_t sequence_number) -> arrow::Result<std::optional<StatisticsFile>> {
-    ARROW_ASSIGN_OR_RAISE(
-        auto cubes, LoadCubes(io, parent.metadata, parent.metadata.current_snapshot_id(), files,
-                              /*ignore_stored=*/false));
-    CubeMap& map = cubes.map;
+    ARROW_ASSIGN_OR_RAISE(auto cubes, LoadCubes(*store.io(), parent.metadata,
+                                                parent.metadata.current_snapshot_id(), files,
+                                                /*ignore_stored=*/false));
     const std::unordered_set<std::string_view> gone(removed->begin(), removed->end());
-    std::unordered_map<std::string, std::pair<int64_t, int64_t>> sizes;
+    std::vector<RemovedUnit> removed_units;
     for (const auto& live : files.data_files) {
       if (gone.contains(live.file.file_path)) {
-        sizes.emplace(live.file.file_path,
-                      std::pair{live.file.record_count, live.file.file_size_in_bytes});
+        removed_units.push_back(
+            {live.file.file_path, live.file.record_count, live.file.file_size_in_bytes});
       }
     }
-    map.RemoveUnits(sizes);
     RunRecord record = *run;
     record.snapshot_id = std::to_string(snapshot_id);
     record.committed_millis = NowMillis();
-    std::vector<MapCube> added = outputs->cubes;
+    std::vector<CubeMap::Entry> added = outputs->cubes;
     for (auto& cube : added) cube.snapshot_id = record.snapshot_id;
-    map.AddRun(std::move(record), std::move(added));
-    map.last_run = run->run_id;
-    ARROW_ASSIGN_OR_RAISE(auto entry, StoreCubes(io, parent.metadata, map, snapshot_id,
-                                                 sequence_number, file_tag, std::nullopt));
+    const CubeMap map = DeriveCubeMap(cubes.map, removed_units, added, record, record.run_id);
+    ARROW_ASSIGN_OR_RAISE(
+        auto entry, StoreCubes(*store.io(), store.MetadataFolder(parent.metadata), map, snapshot_id,
+                               sequence_number, file_tag, std::nullopt));
     return std::optional<StatisticsFile>(std::move(entry));
   };
 }
@@ -217,7 +215,8 @@ arrow::Result<CommitResult> IcebergTable::CommitRewrite(
     }
     return arrow::Status::OK();
   };
-  change.statistics = CubeMapWriter(io(), &change.removed, &outputs, &commit.run, change.commit_id);
+  change.statistics =
+      CubeMapWriter(*store_, &change.removed, &outputs, &commit.run, change.commit_id);
   return Finish(CommitSnapshot(*store_, change), commit.base_snapshot);
 }
 
@@ -249,7 +248,7 @@ arrow::Result<CommitResult> IcebergTable::CommitWrite(
   };
   if (!outputs.cubes.empty()) {
     change.statistics =
-        CubeMapWriter(io(), &change.removed, &outputs, &commit.run, change.commit_id);
+        CubeMapWriter(*store_, &change.removed, &outputs, &commit.run, change.commit_id);
   }
   return Finish(CommitSnapshot(*store_, change), commit.base_snapshot);
 }

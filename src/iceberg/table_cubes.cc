@@ -1,7 +1,10 @@
 // The cube map in a Puffin file: looked up from the snapshot back through its ancestors, completed
 // from the files' own stamps, stored.
 
+#include <algorithm>
 #include <charconv>
+#include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "iceberg/iceberg_table_internal.h"
@@ -22,9 +25,9 @@ arrow::Result<std::optional<CubeMap>> ReadStored(const FileIO& io,
   ARROW_ASSIGN_OR_RAISE(const PuffinFile puffin, ReadPuffin(bytes, statistics.statistics_path));
   for (const auto& blob : puffin.blobs) {
     if (blob.type != kBlobType || blob.raw) continue;
-    ARROW_ASSIGN_OR_RAISE(const Json json, ParseJson(blob.data, statistics.statistics_path));
-    ARROW_ASSIGN_OR_RAISE(CubeMap map, CubeMap::FromJson(json, statistics.statistics_path));
-    return std::optional<CubeMap>(std::move(map));
+    auto map = ParseCubeMap(blob.data);
+    if (!map.ok()) return Invalid("{}: {}", statistics.statistics_path, map.status().message());
+    return std::optional<CubeMap>(*std::move(map));
   }
   return std::nullopt;
 }
@@ -60,83 +63,73 @@ std::optional<Stamp> StampOf(const FileIO& io, const std::string& location) {
   return stamp;
 }
 
+/// Whether both hold the same units in the same cubes.
+bool SameCubes(const CubeMap& a, const CubeMap& b) {
+  auto units_by_cube = [](const CubeMap& map) {
+    std::map<std::string, std::set<std::string>> units;
+    for (const auto& cube : map.cubes)
+      units[cube.cube_id].insert(cube.unit_ids.begin(), cube.unit_ids.end());
+    return units;
+  };
+  return units_by_cube(a) == units_by_cube(b);
+}
+
 }  // namespace
 
 arrow::Result<CurrentCubes> LoadCubes(const FileIO& io, const TableMetadata& metadata,
                                       std::optional<int64_t> snapshot_id,
                                       const SnapshotFiles& files, bool ignore_stored) {
-  CurrentCubes current;
   ARROW_ASSIGN_OR_RAISE(const auto snapshots, metadata.Snapshots());
   ARROW_ASSIGN_OR_RAISE(const auto statistics, metadata.Statistics());
   std::unordered_map<int64_t, const Snapshot*> by_id;
   for (const auto& snapshot : snapshots) by_id.emplace(snapshot.snapshot_id, &snapshot);
 
-  // From the snapshot back through its ancestors: the newest stored map, and the newest run on the
-  // way.
-  bool found = false;
+  // From the snapshot back through its ancestors: the newest stored map.
+  std::optional<CubeMap> stored;
   std::string unreadable;
   std::unordered_set<int64_t> seen;
-  for (auto id = snapshot_id; id && !found && seen.insert(*id).second;) {
+  for (auto id = snapshot_id; id && !stored && !ignore_stored && seen.insert(*id).second;) {
     auto it = by_id.find(*id);
     if (it == by_id.end()) break;  // expired
     for (const auto& entry : statistics) {
-      if (entry.snapshot_id != *id || ignore_stored || found) continue;
-      auto stored = ReadStored(io, entry);
-      if (!stored.ok()) {
-        unreadable = stored.status().message();
-      } else if (*stored) {
-        current.map = **std::move(stored);
-        found = true;
+      if (entry.snapshot_id != *id || stored) continue;
+      auto read = ReadStored(io, entry);
+      if (read.ok()) {
+        stored = *std::move(read);
+      } else {
+        unreadable = read.status().message();
       }
     }
     id = it->second->parent_snapshot_id;
   }
 
-  // Units that are no longer live leave the map; live ones with our name that it does not know are
-  // asked themselves.
-  std::unordered_set<std::string_view> live_paths;
-  for (const auto& live : files.data_files) live_paths.insert(live.file.file_path);
-  std::unordered_map<std::string, std::pair<int64_t, int64_t>> gone;
-  std::set<std::string> known = current.map.UnitIds();
-  for (const auto& id : known) {
-    if (!live_paths.contains(id)) gone.emplace(id, std::pair<int64_t, int64_t>{0, 0});
+  // Live files with our name that the map does not know are asked themselves.
+  std::unordered_set<std::string_view> known;
+  if (stored) {
+    for (const auto& cube : stored->cubes) known.insert(cube.unit_ids.begin(), cube.unit_ids.end());
   }
-  std::vector<StampedUnit> stamped;
+  std::vector<Unit> live_units;
+  live_units.reserve(files.data_files.size());
   for (const auto& live : files.data_files) {
-    const std::string& path = live.file.file_path;
-    if (known.contains(path) || !IsOwnDataFile(path)) continue;
-    if (auto stamp = StampOf(io, path)) {
-      stamped.push_back({path, live.file.record_count, live.file.file_size_in_bytes,
-                         std::to_string(live.snapshot_id), *std::move(stamp)});
-    }
+    Unit unit;
+    unit.id = live.file.file_path;
+    unit.rows = live.file.record_count;
+    unit.bytes = live.file.file_size_in_bytes;
+    if (!known.contains(unit.id) && IsOwnDataFile(unit.id)) unit.stamp = StampOf(io, unit.id);
+    live_units.push_back(std::move(unit));
   }
-  current.map.RemoveUnits(gone);
-  const int completed = CompleteCubeMap(stamped, &current.map);
-  if (completed > 0) {
-    current.note =
-        found ? fmt::format(
-                    "the cube map was stale; {} file(s) were added to it from their own metadata",
-                    completed)
-              : fmt::format("the cube map was rebuilt from the metadata of {} file(s)", completed);
-    if (!unreadable.empty())
-      current.note += fmt::format(" (the stored one is unreadable: {})", unreadable);
-  }
-  // What the map says of cubes is made to agree with the live files themselves.
-  std::unordered_map<std::string_view, const DataFile*> by_path;
-  for (const auto& live : files.data_files) by_path.emplace(live.file.file_path, &live.file);
-  for (auto& cube : current.map.cubes) {
-    cube.rows = cube.bytes = 0;
-    for (const auto& id : cube.unit_ids) {
-      if (auto it = by_path.find(id); it != by_path.end()) {
-        cube.rows += it->second->record_count;
-        cube.bytes += it->second->file_size_in_bytes;
-      }
-    }
+  const bool any_stamp = std::any_of(live_units.begin(), live_units.end(),
+                                     [](const Unit& unit) { return unit.stamp.has_value(); });
+  if (!stored && !any_stamp) return CurrentCubes{};
+  CompletedCubeMap completed = CompleteCubeMap(stored, live_units);
+  CurrentCubes current{std::move(completed.map), std::move(completed.note)};
+  if (!unreadable.empty() && !current.note.empty()) {
+    current.note += fmt::format(" (a stored one is unreadable: {})", unreadable);
   }
   return current;
 }
 
-arrow::Result<StatisticsFile> StoreCubes(const FileIO& io, const TableMetadata& metadata,
+arrow::Result<StatisticsFile> StoreCubes(const FileIO& io, const std::string& folder,
                                          const CubeMap& map, int64_t snapshot_id,
                                          int64_t sequence_number, const std::string& file_tag,
                                          const std::optional<StatisticsFile>& previous) {
@@ -155,12 +148,12 @@ arrow::Result<StatisticsFile> StoreCubes(const FileIO& io, const TableMetadata& 
   blob.snapshot_id = snapshot_id;
   blob.sequence_number = sequence_number;
   blob.compression_codec = "zstd";
-  blob.data = DumpJson(map.ToJson());
+  blob.data = DumpJson(CubeMapToJson(map));
   puffin.blobs.push_back(std::move(blob));
   puffin.properties["created-by"] = "thalweg";
   ARROW_ASSIGN_OR_RAISE(const WrittenPuffin written, WritePuffin(puffin));
   entry.snapshot_id = snapshot_id;
-  entry.statistics_path = JoinLocation(MetadataFolder(metadata),
+  entry.statistics_path = JoinLocation(folder,
                                        fmt::format("{}-{}.stats.puffin", snapshot_id, file_tag));
   entry.file_size_in_bytes = static_cast<int64_t>(written.bytes.size());
   entry.file_footer_size_in_bytes = written.footer_size;
@@ -183,8 +176,8 @@ arrow::Result<bool> IcebergTable::RebuildCubes() {
       if (known.run_id == run.run_id) run = known;
     }
   }
-  rebuilt.map.last_run = stored->map.last_run;
-  if (stored->note.empty() && rebuilt.map.UnitIds() == stored->map.UnitIds()) return false;
+  rebuilt.map.last_run_id = stored->map.last_run_id;
+  if (stored->note.empty() && SameCubes(rebuilt.map, stored->map)) return false;
   std::string written;
   auto changed = CommitProperties(*store_, [&](TableMetadata* metadata) -> arrow::Result<bool> {
     if (metadata->current_snapshot_id() != snapshot_id)
@@ -194,9 +187,10 @@ arrow::Result<bool> IcebergTable::RebuildCubes() {
     for (const auto& entry : statistics) {
       if (entry.snapshot_id == *snapshot_id) previous = entry;
     }
-    ARROW_ASSIGN_OR_RAISE(const auto entry,
-                          StoreCubes(io(), *metadata, rebuilt.map, *snapshot_id,
-                                     metadata->last_sequence_number(), NewUuid(), previous));
+    ARROW_ASSIGN_OR_RAISE(
+        const auto entry,
+        StoreCubes(io(), store_->MetadataFolder(*metadata), rebuilt.map, *snapshot_id,
+                   metadata->last_sequence_number(), NewUuid(), previous));
     if (!written.empty()) ARROW_RETURN_NOT_OK(io().Delete(written));
     written = entry.statistics_path;
     metadata->SetStatistics(entry);

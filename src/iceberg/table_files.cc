@@ -25,10 +25,6 @@ std::string DataFolder(const TableMetadata& metadata) {
   return metadata.property("write.data.path", JoinLocation(metadata.location(), "data"));
 }
 
-std::string MetadataFolder(const TableMetadata& metadata) {
-  return metadata.property("write.metadata.path", JoinLocation(metadata.location(), "metadata"));
-}
-
 std::string DataFileLocation(const TableMetadata& metadata, const OutputContext& context,
                              int number) {
   const std::string name = fmt::format(
@@ -53,7 +49,7 @@ bool IsOwnDataFile(const std::string& location) {
 arrow::Result<std::vector<RunFile>> IcebergTable::ListRunFiles() const {
   std::vector<RunFile> intents;
   ARROW_ASSIGN_OR_RAISE(const auto listed,
-                        io().List(MetadataFolder(loaded_.metadata), /*recursive=*/false));
+                        io().List(store_->MetadataFolder(loaded_.metadata), /*recursive=*/false));
   for (const auto& file : listed) {
     const std::string_view name = FileName(file.location);
     if (!name.starts_with(kIntentPrefix) || !name.ends_with(".json")) continue;
@@ -70,20 +66,21 @@ arrow::Result<std::vector<RunFile>> IcebergTable::ListRunFiles() const {
 }
 
 arrow::Status IcebergTable::WriteRunFile(const std::string& name, const std::string& text) const {
-  return io().Replace(JoinLocation(MetadataFolder(loaded_.metadata), name), text);
+  return io().Replace(JoinLocation(store_->MetadataFolder(loaded_.metadata), name), text);
 }
 
 arrow::Status IcebergTable::DeleteRunFile(const std::string& name) const {
-  return io().Delete(JoinLocation(MetadataFolder(loaded_.metadata), name));
+  return io().Delete(JoinLocation(store_->MetadataFolder(loaded_.metadata), name));
 }
 
 arrow::Result<std::vector<Table::FileSize>> IcebergTable::FilesOfRun(
     const std::string& run_id) const {
   const std::string tag = RunTag(run_id);
   std::vector<std::string> folders;
-  for (const std::string& folder : {DataFolder(loaded_.metadata), MetadataFolder(loaded_.metadata),
-                                    JoinLocation(loaded_.metadata.location(), "data"),
-                                    JoinLocation(loaded_.metadata.location(), "metadata")}) {
+  for (const std::string& folder :
+       {DataFolder(loaded_.metadata), store_->MetadataFolder(loaded_.metadata),
+        JoinLocation(loaded_.metadata.location(), "data"),
+        JoinLocation(loaded_.metadata.location(), "metadata")}) {
     if (std::none_of(folders.begin(), folders.end(),
                      [&](const auto& other) { return SameLocation(other, folder); })) {
       folders.push_back(folder);

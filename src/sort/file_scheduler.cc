@@ -12,9 +12,11 @@ constexpr double kFirstMargin =
     0.13;  // of the target, kept from the window's ends before the first file is measured
 constexpr double kSmallestMargin = 0.015;  // once sizes come out as expected
 constexpr int kMaxTries = 8;
-constexpr double kCubeEnd =
-    3.5;  // targets before a cube's end within which files stay open until all fit
-constexpr size_t kOpenAtCubeEnd = 8;  // more files than make up kCubeEnd targets
+// Files stay open until all fit from so many targets before a cube's end on; more where sizes
+// deviate.
+constexpr double kCubeEnd = 3.5;
+constexpr double kCubeEndPerDeviation = 30;
+constexpr size_t kOpenAtCubeEnd = 12;  // more files than that makes
 constexpr auto kPollInterval = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -182,7 +184,8 @@ arrow::Status FileScheduler::Settle() {
       // What is left of the cube must still make up whole files: surely so far from its end, else
       // it has to be seen.
       const double left = by_size_->Size(file.end, file.cube_end);
-      if (file.end < file.cube_end && left < kCubeEnd * target_ && !CubeEndFits(0)) {
+      const double cube_end = kCubeEnd + kCubeEndPerDeviation * deviation_;
+      if (file.end < file.cube_end && left < cube_end * target_ && !CubeEndFits(0)) {
         for (size_t i = 1; i < open_.size() && open_[i]->cube_begin == file.cube_begin; ++i) {
           if (!open_[i]->finished) return arrow::Status::OK();
           if (!Fits(*open_[i])) return CutAgain(i);
