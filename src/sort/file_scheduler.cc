@@ -148,9 +148,9 @@ void FileScheduler::Correct(const FileTask& task) {
 }
 
 arrow::Status FileScheduler::CutAgain(size_t index) {
-  // Where the rows from here to the cube's end no longer make up whole files, the file before has
-  // to give.
-  const CutWindow window = Window(0);
+  // Where the rows from here to the cube's end no longer make up whole files with some ease, the
+  // file before has to give.
+  const CutWindow window = Window(by_rows_ ? 0 : std::clamp(deviation_, kSmallestMargin, 0.1));
   auto rest = [&](size_t i) { return by_size_->Size(open_[i]->begin, open_[i]->cube_end); };
   while (index > 0 && open_[index - 1]->cube_begin == open_[index]->cube_begin &&
          !CutPlanner::Feasible(rest(index), window)) {
@@ -162,6 +162,10 @@ arrow::Status FileScheduler::CutAgain(size_t index) {
   cube_ = first.placement.cube;
   cube_begin_ = first.cube_begin;
   cube_end_ = first.cube_end;
+  if (first.begin > tries_row_) {  // further on than ever: another place
+    tries_ = 0;
+    tries_row_ = first.begin;
+  }
   ++tries_;
   for (; open_.size() > index; open_.pop_back()) {
     ++discarded_;

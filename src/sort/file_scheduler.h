@@ -94,8 +94,9 @@ class FileScheduler {
   int64_t cube_begin_ = 0;
   int64_t cube_end_ = 0;
   int in_flight_ = 0;
-  int cancelled_ = 0;  // cancelled and not yet given back
-  int tries_ = 0;      // at the current place
+  int cancelled_ = 0;       // cancelled and not yet given back
+  int tries_ = 0;           // at the current place
+  int64_t tries_row_ = -1;  // the furthest place that was cut again
   int64_t discarded_ = 0;
   int64_t outside_ = 0;
 };
