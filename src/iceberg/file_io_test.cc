@@ -1,6 +1,8 @@
 #include "iceberg/file_io.h"
 
+#include <arrow/buffer.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,5 +1,6 @@
 #include "iceberg/metrics.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
 #include "iceberg/parquet_reader.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <parquet/arrow/writer.h>
 

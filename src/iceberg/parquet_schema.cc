@@ -3,6 +3,7 @@
 #include <arrow/compute/api.h>
 #include <arrow/extension_type.h>
 #include <arrow/util/key_value_metadata.h>
+#include <fmt/format.h>
 #include <parquet/arrow/schema.h>
 
 #include <charconv>

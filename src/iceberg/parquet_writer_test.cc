@@ -1,6 +1,7 @@
 #include "iceberg/parquet_writer.h"
 
 #include <arrow/compute/api.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <parquet/file_reader.h>
 #include <parquet/page_index.h>

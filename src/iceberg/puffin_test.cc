@@ -1,5 +1,6 @@
 #include "iceberg/puffin.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,7 @@
 #include "iceberg/schema.h"
 
+#include <arrow/util/key_value_metadata.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

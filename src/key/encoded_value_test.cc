@@ -1,5 +1,6 @@
 #include "key/encoded_value.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
 #include "key/model.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

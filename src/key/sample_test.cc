@@ -1,5 +1,6 @@
 #include "key/sample.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "sort/cluster_sort.h"
 
 #include <arrow/util/byte_size.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>

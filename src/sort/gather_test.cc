@@ -1,7 +1,9 @@
 #include "sort/gather.h"
 
+#include <arrow/api.h>
 #include <arrow/compute/api.h>
 #include <arrow/util/byte_size.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>

@@ -4,6 +4,7 @@
 #include <arrow/compute/api.h>
 #include <arrow/compute/initialize.h>
 #include <arrow/json/from_string.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
