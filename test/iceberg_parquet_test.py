@@ -221,7 +221,9 @@ def test_reads_files_of_others(tmp_path):
             "moment": pa.array([micros(i * 1000) for i in range(rows)], pa.timestamp("us")),
         }
     )
-    schema = iceberg_schema((1, "id", "long"), (2, "name", "string"), (3, "amount", "decimal(12, 2)"), (4, "moment", "timestamp"))
+    schema = iceberg_schema(
+        (1, "id", "long"), (2, "name", "string"), (3, "amount", "decimal(12, 2)"), (4, "moment", "timestamp")
+    )
 
     # PyIceberg
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
