@@ -1,6 +1,6 @@
 """Parquet data files: pyarrow, DuckDB and PyIceberg read what Thalweg writes, and Thalweg reads what they write.
 
-The program thalweg_iceberg_test in $THALWEG_BIN (default: build/bin) writes and reads the files; see ParquetInterop there.
+The program thalweg_iceberg_test in $THALWEG_BIN (default: build/bin) writes and reads the files: its ParquetInterop.
 """
 
 import datetime as dt
@@ -96,7 +96,7 @@ def plain(name, value):
     if isinstance(value, uuid.UUID):
         return value.bytes
     if name == "tstz" and value is not None:
-        return value.astimezone(dt.timezone.utc).replace(tzinfo=None) if value.tzinfo else value
+        return value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
     if name == "ma" and isinstance(value, dict):
         return list(value.items())
     return value
@@ -118,7 +118,7 @@ def test_duckdb_reads_the_values(written):
         f"select * replace (tstz at time zone 'UTC' as tstz) from read_parquet('{written}/all-types.parquet')"
     )
     names = [column[0] for column in relation.description]
-    check(dict(zip(names, map(list, zip(*relation.fetchall())))))
+    check(dict(zip(names, map(list, zip(*relation.fetchall(), strict=True)), strict=True)))
 
 
 def field_ids(field):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from campaign_tools import BIN, SCALE, SqliteLake, campaign_seeds, expected, ids_and_sum, make_rows
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestWriterV2
 from pyiceberg.table.snapshots import Operation
@@ -103,7 +103,7 @@ def delete_loop(folder, seed: int, until: float, result) -> None:
             table = lake.load_table("db.events")
             table.delete(And(GreaterThanOrEqual("id", first), LessThan("id", first + 3)))
             deleted.append(first)
-        except CommitFailedException:
+        except (CommitFailedException, ValidationException):
             pass
         time.sleep(0.4)
     result.put(("deletes", deleted))

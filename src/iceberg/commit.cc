@@ -109,7 +109,9 @@ class SnapshotCommit {
   SnapshotCommit(TableStore& store, const SnapshotChange& change)
       : store_(store),
         change_(change),
-        commit_uuid_(NewUuid()),
+        commit_uuid_(change.commit_id.empty()
+                         ? NewUuid()
+                         : fmt::format("{}-{}", change.commit_id, NewUuid().substr(0, 8))),
         builder_(*store.io(), change, snapshot_id_, commit_uuid_) {}
 
   arrow::Result<CommitOutcome> Run() {
@@ -195,6 +197,7 @@ class SnapshotCommit {
     updated.AddSnapshot(snapshot);
     if (statistics) updated.SetStatistics(*statistics);
     if (change_.before_swap) ARROW_RETURN_NOT_OK(change_.before_swap());
+    store_.NameFilesAfter(change_.commit_id);
     auto committed = store_.Commit(parent, updated);
     if (!committed.ok()) {
       swap_lost_ = KindOf(committed.status()) == FailureKind::kConflict;

@@ -170,7 +170,8 @@ class HadoopTable : public TableStore {
   arrow::Result<std::optional<std::string>> Publish(int64_t version,
                                                     const TableMetadata& metadata) {
     ARROW_ASSIGN_OR_RAISE(const std::string suffix, MetadataFileSuffix(metadata));
-    const auto temporary = JoinLocation(folder_, NewUuid() + suffix);
+    const auto temporary =
+        JoinLocation(folder_, (file_uuid_.empty() ? "" : file_uuid_ + "-") + NewUuid() + suffix);
     const auto target = JoinLocation(folder_, fmt::format("v{}{}", version, suffix));
     ARROW_RETURN_NOT_OK(WriteMetadataFile(*io_, temporary, metadata));
     CrashPoint("metadata-written");

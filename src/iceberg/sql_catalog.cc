@@ -355,8 +355,13 @@ class SqlTable : public TableStore {
 
   arrow::Result<std::string> WriteVersion(int64_t version, const TableMetadata& metadata) const {
     ARROW_ASSIGN_OR_RAISE(const std::string suffix, MetadataFileSuffix(metadata));
-    const std::string location = JoinLocation(
-        MetadataFolder(metadata), fmt::format("{:05}-{}{}", version, NewUuid(), suffix));
+    auto name = [&](const std::string& uuid) {
+      return JoinLocation(MetadataFolder(metadata),
+                          fmt::format("{:05}-{}{}", version, uuid, suffix));
+    };
+    std::string location = name(file_uuid_.empty() ? NewUuid() : file_uuid_);
+    ARROW_ASSIGN_OR_RAISE(const auto taken, io_->Size(location));
+    if (taken) location = name(NewUuid());
     ARROW_RETURN_NOT_OK(WriteMetadataFile(*io_, location, metadata));
     CrashPoint("metadata-written");
     return location;
