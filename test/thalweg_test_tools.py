@@ -3,11 +3,15 @@
 THALWEG_BIN names the folder with the program (default: build/bin).
 """
 
+import importlib.util
 import json
 import os
 import subprocess
+import sys
 import sysconfig
+from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,6 +79,27 @@ def run(*arguments, environment: dict[str, str], cwd: Path | None = None, timeou
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+# Starts the program from a process so small that what the kernel counts as the child's peak is the child's: between
+# fork and exec a child counts the pages of its parent as its own.
+LAUNCHER = """
+import json, os, sys, time
+begin = time.monotonic()
+pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
+status, usage = os.wait4(pid, 0)[1:]
+with open(sys.argv[1], "w") as file:
+    json.dump({"peak_bytes": usage.ru_maxrss * 1024, "seconds": time.monotonic() - begin}, file)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@dataclass
+class Measured(Done):
+    """What a run of the program left and took: its largest resident set and its wall time."""
+
+    peak_bytes: int
+    seconds: float
+
+
 def make_rows(count: int, seed: int) -> pa.Table:
     """Rows of EVENTS; keys are spread evenly, so that every file covers all of every key. Some are null."""
     rng = np.random.default_rng(seed)
@@ -106,6 +131,13 @@ class Lake:
 
     def run(self, *arguments, **options) -> Done:
         return run(*arguments, environment=self.environment, **options)
+
+    def measure(self, *arguments) -> Measured:
+        """Runs with --json, as run() does, and measures the process."""
+        report = self.folder / "usage.json"
+        launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(report), str(PROGRAM), *map(str, arguments)]
+        done = subprocess.run([*launcher, "--json"], env=self.environment, capture_output=True, text=True, timeout=300)
+        return Measured(done.returncode, done.stdout, done.stderr, **json.loads(report.read_text()))
 
     def ok(self, *arguments, **options) -> dict:
         """Runs with --json; the object of a command that must succeed, with nothing on standard error."""
@@ -167,3 +199,78 @@ def rows_of(table: Table) -> Counter:
 def arrow_rows(rows: pa.Table) -> Counter:
     """The rows of an Arrow table as a multiset, comparable with rows_of()."""
     return Counter(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+
+
+def local_path(location: str) -> str:
+    return location.removeprefix("file://")
+
+
+def planned_files(table: Table, condition) -> set[str]:
+    """The files that PyIceberg would open for a condition."""
+    return {task.file.file_path for task in table.scan(row_filter=condition).plan_files()}
+
+
+def load_oracle():
+    """The slow reference of the keys, a program of its own beside the tests."""
+    path = Path(__file__).parent / "oracle" / "quantile_rank_oracle.py"
+    spec = importlib.util.spec_from_file_location("quantile_rank_oracle", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def encoder(oracle, kind: pa.DataType):
+    """The oracle's encoding of the values that Arrow gives for a type, nulls included."""
+    if pa.types.is_string(kind):
+        return lambda value: None if value is None else oracle.encode("utf8", value)
+    if pa.types.is_floating(kind):
+        return lambda value: None if value is None else oracle.encode("float", value, kind.bit_width)
+    assert pa.types.is_integer(kind) or pa.types.is_temporal(kind), kind
+    return lambda value: None if value is None else oracle.encode("int", value, kind.bit_width)
+
+
+class OracleKeys:
+    """Curve keys of rows by the oracle, with the model of a run that sorted `sources` (paths, without deletes)."""
+
+    def __init__(self, sources: Iterable[str], columns: list[str], bits: int = 16):
+        self.oracle = load_oracle()
+        self.columns = columns
+        self.bits = bits
+        paths = sorted(sources)
+        schema = pq.read_schema(local_path(paths[0]))
+        self.encoders = [encoder(self.oracle, schema.field(name).type) for name in columns]
+        candidates = [[] for _ in columns]
+        for position, path in enumerate(paths):
+            for column, values in enumerate(self.encoded(path)):
+                candidates[column] += [
+                    (position << 32 | row, value) for row, value in enumerate(values) if value is not None
+                ]
+        self.models = [
+            sorted(value for _, _, value in self.oracle.sample(rows, schema.get_field_index(name)))
+            for name, rows in zip(columns, candidates, strict=True)
+        ]
+
+    def encoded(self, path: str) -> list[list[bytes | None]]:
+        rows = pq.read_table(local_path(path), columns=self.columns)
+        columns = []
+        for name, encode in zip(self.columns, self.encoders, strict=True):
+            column = rows[name]
+            if pa.types.is_temporal(column.type):
+                column = column.cast(pa.int64())
+            columns.append([encode(value) for value in column.to_pylist()])
+        return columns
+
+    def coordinate(self, model: list[bytes], value: bytes | None) -> int:
+        """As the oracle's coordinate(), but the rank is found by bisection."""
+        if value is None or len(model) <= 1:
+            return self.oracle.coordinate(model, value, self.bits)
+        rank = max(bisect_right(model, value) - 1, 0)
+        return rank * ((1 << self.bits) - 2) // (len(model) - 1)
+
+    def of_file(self, path: str) -> list[bytes]:
+        """The keys of a file's rows in their order."""
+        coordinates = [
+            [self.coordinate(model, value) for value in values]
+            for model, values in zip(self.models, self.encoded(path), strict=True)
+        ]
+        return [self.oracle.hilbert(list(row), self.bits) for row in zip(*coordinates, strict=True)]

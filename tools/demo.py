@@ -47,37 +47,38 @@ def engine() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def ask(connection, table, sql_filter: str) -> tuple[tuple, int, int]:
-    """The answer of DuckDB, the files that it read, and the files that PyIceberg plans for the same filter."""
+def ask(connection, table, sql_filter: str) -> tuple[tuple, int, int, float]:
+    """DuckDB's answer, the files that it read, the files that PyIceberg plans for the same filter, and their MiB."""
     query = f"SELECT count(*), sum(hash(t)) FROM iceberg_scan('{table.metadata_location}') t WHERE {sql_filter}"
     answer = connection.execute(query).fetchone()
     profile = connection.execute("EXPLAIN ANALYZE " + query).fetchall()[0][1]
     match = re.search(r"Total Files Read:\s*(\d+)", profile)
-    planned = len(list(table.scan(row_filter=sql_filter.replace("TIMESTAMP ", "").replace("DATE ", "")).plan_files()))
-    return answer, int(match.group(1)) if match else -1, planned
+    planned = [task.file.file_size_in_bytes for task in table.scan(row_filter=sql_filter).plan_files()]
+    return answer, int(match.group(1)) if match else -1, len(planned), sum(planned) / (1 << 20)
 
 
-def cluster(catalog: SqlCatalog, name: str, columns: str, questions: dict[str, str]) -> None:
+def cluster(catalog: SqlCatalog, name: str, columns: str, target: str, questions: dict[str, str]) -> None:
     connection = engine()
     label = f"demo.{name}"
     thalweg("set", label, "--columns", columns)
     thalweg("status", label)
     table = catalog.load_table(name)
-    total = len(list(table.scan().plan_files()))
     before = {title: ask(connection, table, question) for title, question in questions.items()}
-    thalweg("optimize", label)
+    total = len(list(table.scan().plan_files()))
+    thalweg("optimize", label, "--target-file-size", target)
     thalweg("status", label)
     table = catalog.load_table(name)
     after = {title: ask(connection, table, question) for title, question in questions.items()}
     left = len(list(table.scan().plan_files()))
-    say(f"{name}: files opened by the same queries, before and after (of {total} and of {left} files)")
-    print(f"{'query':38} {'rows':>8}   {'DuckDB':>10}   {'PyIceberg':>10}   same answer")
+    say(f"{name}: the same queries before and after (of {total} and of {left} files)")
+    print(f"{'query':38} {'rows':>7}   {'files: DuckDB':>13}   {'PyIceberg':>9}   {'MiB of files':>14}   same answer")
     for title in questions:
-        same = before[title][0] == after[title][0]
-        duck = f"{before[title][1]} → {after[title][1]}"
-        iceberg = f"{before[title][2]} → {after[title][2]}"
-        print(f"{title:38} {before[title][0][0]:>8}   {duck:>10}   {iceberg:>10}   {'yes' if same else 'NO'}")
-        if not same:
+        old, new = before[title], after[title]
+        duck, iceberg = f"{old[1]} → {new[1]}", f"{old[2]} → {new[2]}"
+        size = f"{old[3]:.1f} → {new[3]:.1f}"
+        same = "yes" if old[0] == new[0] else "NO"
+        print(f"{title:38} {old[0][0]:>7}   {duck:>13}   {iceberg:>9}   {size:>14}   {same}")
+        if old[0] != new[0]:
             sys.exit("the answers differ: this is a fault in Thalweg")
 
 
@@ -116,10 +117,9 @@ def lineitem() -> list[pa.Table]:
     return tables
 
 
-def make_table(catalog: SqlCatalog, name: str, parts: list[pa.Table], target_file_size: str) -> None:
+def make_table(catalog: SqlCatalog, name: str, parts: list[pa.Table]) -> None:
     schema = pa.schema([pa.field(field.name, field.type) for field in parts[0].schema])
-    properties = {"format-version": "2", "write.target-file-size-bytes": target_file_size}
-    table = catalog.create_table(name, schema=schema, properties=properties)
+    table = catalog.create_table(name, schema=schema, properties={"format-version": "2"})
     for part in parts:
         table.append(part.cast(schema))
 
@@ -137,11 +137,12 @@ def main() -> None:
     catalog.create_namespace("tpch")
 
     say("1. Flights from New York in 2013, appended month by month")
-    make_table(catalog, "nyc.flights", flights(), "524288")
+    make_table(catalog, "nyc.flights", flights())
     cluster(
         catalog,
         "nyc.flights",
         "dest,time_hour",
+        "256KiB",
         {
             "to Honolulu": "dest = 'HNL'",
             "to Denver in the first week of July": "dest = 'DEN' AND time_hour >= '2013-07-01T00:00:00+00:00' "
@@ -151,11 +152,12 @@ def main() -> None:
     )
 
     say("2. TPC-H lineitem, 6,001,215 rows in ten appends")
-    make_table(catalog, "tpch.lineitem", lineitem(), str(8 << 20))
+    make_table(catalog, "tpch.lineitem", lineitem())
     cluster(
         catalog,
         "tpch.lineitem",
         "l_shipdate,l_partkey",
+        "4MiB",
         {
             "one part": "l_partkey = 155190",
             "shipped in one week": "l_shipdate >= '1995-03-01' AND l_shipdate < '1995-03-08'",

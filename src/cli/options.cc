@@ -63,6 +63,10 @@ CLI::Option* AddCount(CLI::App* command, const std::string& name, int64_t* targe
   return command->add_option(name, *target, help)->check(CLI::NonNegativeNumber)->option_text("N");
 }
 
+CLI::Option* AddVerify(CLI::App* command, Verify* verify, const std::string& help) {
+  return AddParsed<Verify>(command, "--verify", verify, "counts|digest|full", ParseVerify, help);
+}
+
 void AddExecuteOptions(CLI::App* command, ExecuteOptions* options, bool verify) {
   const char* group = "Resources";
   AddBytes(command, "--memory", &options->memory_bytes,
@@ -83,8 +87,8 @@ void AddExecuteOptions(CLI::App* command, ExecuteOptions* options, bool verify) 
       ->option_text("N")
       ->group(group);
   if (verify) {
-    AddParsed<Verify>(command, "--verify", &options->verify, "counts|digest|full", ParseVerify,
-                      "how the written rows are compared with the read ones (default: digest)")
+    AddVerify(command, &options->verify,
+              "how the written rows are compared with the read ones (default: digest)")
         ->group(group);
   }
 }

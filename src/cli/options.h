@@ -41,6 +41,8 @@ CLI::Option* AddParsed(CLI::App* command, const std::string& name, T* target, co
   return command->add_option_function<std::string>(name, read, help)->option_text(type);
 }
 
+CLI::Option* AddVerify(CLI::App* command, Verify* verify, const std::string& help);
+
 /// --memory, --spill-dir, --max-spill-bytes, --threads, --verify.
 void AddExecuteOptions(CLI::App* command, ExecuteOptions* options, bool verify);
 /// Where spilled data goes: --spill-dir, else $TMPDIR, else /tmp.

@@ -20,6 +20,7 @@ struct ExecuteFlags {
   std::string task;
   std::string out;
   ExecuteOptions options;
+  double orphan_age_seconds = 86400;
 };
 
 Json ResultJson(const ResultEnvelope& result, const std::string& out, bool done_before) {
@@ -88,7 +89,7 @@ arrow::Status RunExecute(const Session& session, ExecuteFlags flags) {
     ProgressBar bar(session.show_progress());
     flags.options.stop = interrupt.token();
     flags.options.progress = bar.callback();
-    result = ExecuteTask(*table, task, flags.options);
+    result = ExecuteTaskForCommit(*table, task, flags.options, flags.orphan_age_seconds);
   }
   ARROW_RETURN_NOT_OK(result.status());
   if (auto written = WriteResult(*result, flags.out); !written.ok()) {
@@ -137,6 +138,9 @@ void AddTaskCommands(CLI::App& app, Session& session) {
   command->add_option("--out", execute->out, "where the result envelope goes")
       ->required()
       ->option_text("RESULT");
+  AddDuration(
+      command, "--orphan-age", &execute->orphan_age_seconds,
+      "how long the files wait for their commit before they may be reclaimed (default: 24h)");
   AddExecuteOptions(command, &execute->options, /*verify=*/true);
   command->callback([&session, execute] {
     session.action = [&session, execute] { return RunExecute(session, *execute); };
@@ -150,6 +154,8 @@ void AddTaskCommands(CLI::App& app, Session& session) {
   command->add_option("RESULT", commit->results, "result envelopes (JSON), all slices of a run")
       ->required()
       ->option_text(" ");
+  AddVerify(command, &commit->options.verify,
+            "counts accepts results that were executed without digests (default: digest)");
   command->callback([&session, commit] {
     session.action = [&session, commit] { return RunCommit(session, *commit); };
   });

@@ -8,6 +8,7 @@
 #include <parquet/arrow/writer.h>
 #include <parquet/file_writer.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -28,6 +29,11 @@ constexpr std::string_view kWriting = "cannot write data file";
 constexpr int64_t kSliceRows = 16 * 1024;
 /// What an index and footer entry of one column chunk take, about.
 constexpr int64_t kFooterBytesPerChunk = 160;
+/// While it is built a dictionary takes about this many times its encoded size: the hash table with
+/// its free places, and the indices.
+constexpr int64_t kDictionaryOverhead = 8;
+/// What the dictionaries of one file may take together at least.
+constexpr int64_t kLeastDictionaryMemory = int64_t{32} << 20;
 
 arrow::Compression::type CodecType(const std::string& name) {
   if (name == "zstd") return arrow::Compression::ZSTD;
@@ -112,7 +118,9 @@ class Writer : public ParquetFileWriter {
         pool_(arrow::default_memory_pool()),
         metrics_(schema_, options.metrics, options.clustering_field_ids) {}
 
-  ~Writer() override { (void)Discard(); }
+  ~Writer() override {
+    if (!done_) (void)Discard();
+  }
 
   arrow::Status Start() {
     ARROW_ASSIGN_OR_RAISE(arrow_schema_, schema_.ToArrow());
@@ -151,7 +159,7 @@ class Writer : public ParquetFileWriter {
       (void)Discard();
       return status;
     }
-    created_ = false;  // belongs to the caller from now on
+    done_ = true;  // the file stays, unless it is discarded all the same
     return file;
   }
 
@@ -197,7 +205,7 @@ class Writer : public ParquetFileWriter {
         ->enable_page_checksum()
         ->data_pagesize(options_.page_bytes)
         ->max_rows_per_page(options_.page_rows)
-        ->dictionary_pagesize_limit(options_.dictionary_bytes)
+        ->dictionary_pagesize_limit(DictionaryLimit())
         ->max_row_group_length(std::numeric_limits<int64_t>::max());
     const arrow::Compression::type codec = CodecType(options_.codec);
     builder.compression(codec);
@@ -238,6 +246,16 @@ class Writer : public ParquetFileWriter {
     file_writer->Open(std::move(contents));
     return parquet::arrow::FileWriter::Make(&pool_, std::move(file_writer), arrow_schema_,
                                             arrow_properties, &writer_);
+  }
+
+  /// The largest dictionary of a column: the table's limit, and less in tables of so many columns
+  /// that their dictionaries would not fit into the memory.
+  int64_t DictionaryLimit() const {
+    if (options_.memory == nullptr) return options_.dictionary_bytes;
+    const int64_t all = std::max(kLeastDictionaryMemory, options_.memory->limit() / 16);
+    const int64_t columns = std::max<int64_t>(1, schema_.Leaves().size());
+    return std::min(options_.dictionary_bytes,
+                    std::max<int64_t>(4096, all / kDictionaryOverhead / columns));
   }
 
   arrow::Status ChooseEncodings(const arrow::RecordBatch* first,
@@ -360,6 +378,7 @@ class Writer : public ParquetFileWriter {
   int64_t rows_ = 0;
   int64_t row_groups_ = 0;
   bool created_ = false;  ///< there is a file to delete
+  bool done_ = false;     ///< finished whole
   bool end_row_group_ = false;
   bool failed_ = false;
   bool finished_ = false;

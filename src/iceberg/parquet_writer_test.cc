@@ -215,6 +215,22 @@ TEST_F(ParquetWriterTest, UnfinishedFilesAreDeleted) {
   EXPECT_FALSE(writer->Finish().ok());
 }
 
+TEST_F(ParquetWriterTest, FinishedFilesStayUntilTheyAreDiscarded) {
+  Schema schema = SchemaOf(kLongAndString);
+  auto batch = RandomRows(schema, 1000, 10, 2);
+  {
+    ASSERT_OK_AND_ASSIGN(auto kept, ParquetFileWriter::Open(io_, schema, Path("a"), {}));
+    ASSERT_OK(kept->Write(*batch));
+    ASSERT_OK(kept->Finish().status());
+  }
+  EXPECT_TRUE(std::filesystem::exists(Path("a")));
+  ASSERT_OK_AND_ASSIGN(auto writer, ParquetFileWriter::Open(io_, schema, Path("b"), {}));
+  ASSERT_OK(writer->Write(*batch));
+  ASSERT_OK(writer->Finish().status());
+  ASSERT_OK(writer->Discard());
+  EXPECT_FALSE(std::filesystem::exists(Path("b")));
+}
+
 TEST_F(ParquetWriterTest, NeverOverwritesAFile) {
   Schema schema = SchemaOf(kLongAndString);
   ASSERT_OK(io_->WriteNew(Path("a"), "precious"));

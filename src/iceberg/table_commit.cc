@@ -6,10 +6,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "iceberg/bounds.h"
 #include "iceberg/declaration.h"
 #include "iceberg/iceberg_table_internal.h"
 #include "iceberg/parquet_writer.h"
 #include "iceberg/support.h"
+#include "layout/depth.h"
 #include "spec/property_names.h"
 #include "table/run_tag.h"
 #include "util/status.h"
@@ -139,6 +141,39 @@ auto CubeMapWriter(const TableStore& store, const std::vector<std::string>* remo
   };
 }
 
+/// The depth that the table has once the outputs are in place of what is removed, over the pinned
+/// snapshot's files: what the run achieves, appends that come in between left out. -1 when it
+/// cannot be told.
+double DepthAfter(const SnapshotFiles& files, const CubeMap& cubes, const Schema& schema,
+                  const std::vector<std::string>& removed, const Outputs& outputs,
+                  const ClusteringSpec& spec, const RunRecord& run) {
+  const std::unordered_set<std::string_view> gone(removed.begin(), removed.end());
+  Layout layout;
+  layout.columns = spec.columns;
+  for (const auto& column : spec.columns) {
+    const Field* field = schema.FindById(column.field_id);
+    auto type =
+        field == nullptr ? Invalid("no such field") : KeyTypeOf(*field->type, spec.algorithm);
+    if (!type.ok()) return -1;
+    layout.types.push_back(*type);
+  }
+  std::vector<RemovedUnit> removed_units;
+  for (const auto& live : files.data_files) {
+    if (gone.contains(live.file.file_path)) {
+      removed_units.push_back(
+          {live.file.file_path, live.file.record_count, live.file.file_size_in_bytes});
+    } else {
+      layout.units.push_back(UnitOf(live, schema, spec.columns));
+    }
+  }
+  for (const auto& manifest : outputs.manifests) {
+    for (const auto& added : manifest)
+      layout.units.push_back(UnitOf(LiveFile{.file = added.file}, schema, spec.columns));
+  }
+  ApplyCubeMap(DeriveCubeMap(cubes, removed_units, outputs.cubes, run, run.run_id), &layout);
+  return MeasureLayout(layout).depth;
+}
+
 SnapshotChange NewChange(std::string operation, const std::string& run_id,
                          const std::map<std::string, std::string>& summary, const RunRecord& run,
                          const std::function<arrow::Status()>& before_swap) {
@@ -188,8 +223,6 @@ arrow::Result<CommitResult> IcebergTable::CommitRewrite(
 
   std::vector<UnitDescriptor> sources;
   Outputs outputs;
-  SnapshotChange change =
-      NewChange("replace", commit.run_id, commit.summary, commit.run, before_swap);
   for (const auto& selection : commit.selections) {
     sources.insert(sources.end(), selection.sources.begin(), selection.sources.end());
     // Rewritten rows keep the sequence number of the snapshot that was read, so that later equality
@@ -197,7 +230,15 @@ arrow::Result<CommitResult> IcebergTable::CommitRewrite(
     ARROW_RETURN_NOT_OK(
         AddOutputs(selection.outputs, commit.spec, commit.run_id, base->sequence_number, &outputs));
   }
-  for (const auto& source : sources) change.removed.push_back(source.id);
+  std::vector<std::string> removed;
+  for (const auto& source : sources) removed.push_back(source.id);
+  RunRecord run = commit.run;
+  ARROW_ASSIGN_OR_RAISE(const auto pinned, Files());
+  ARROW_ASSIGN_OR_RAISE(const auto cubes, Cubes());
+  ARROW_ASSIGN_OR_RAISE(const Schema schema, loaded_.metadata.CurrentSchema());
+  run.achieved_depth = DepthAfter(*pinned, cubes->map, schema, removed, outputs, commit.spec, run);
+  SnapshotChange change = NewChange("replace", commit.run_id, commit.summary, run, before_swap);
+  change.removed = std::move(removed);
   change.added = outputs.manifests;
   change.validate = [&](const LoadedTable& parent, const SnapshotFiles& files) -> arrow::Status {
     ARROW_RETURN_NOT_OK(CheckStillSupported(parent, files));
@@ -215,8 +256,7 @@ arrow::Result<CommitResult> IcebergTable::CommitRewrite(
     }
     return arrow::Status::OK();
   };
-  change.statistics =
-      CubeMapWriter(*store_, &change.removed, &outputs, &commit.run, change.commit_id);
+  change.statistics = CubeMapWriter(*store_, &change.removed, &outputs, &run, change.commit_id);
   return Finish(CommitSnapshot(*store_, change), commit.base_snapshot);
 }
 

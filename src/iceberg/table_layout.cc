@@ -43,12 +43,12 @@ int64_t SummaryInt(const std::map<std::string, std::string>& summary, const std:
   return value;
 }
 
-double SummaryDouble(const std::map<std::string, std::string>& summary, const std::string& key) {
+/// Leaves `value` as it is where the summary does not hold the key.
+void SummaryDouble(const std::map<std::string, std::string>& summary, const std::string& key,
+                   double* value) {
   auto it = summary.find(key);
-  double value = -1;
   if (it != summary.end())
-    std::from_chars(it->second.data(), it->second.data() + it->second.size(), value);
-  return value;
+    std::from_chars(it->second.data(), it->second.data() + it->second.size(), *value);
 }
 
 }  // namespace
@@ -125,9 +125,9 @@ arrow::Result<std::vector<HistoryEntry>> IcebergTable::History() const {
     entry.run.source_bytes = SummaryInt(snapshot.summary, "removed-files-size");
     entry.run.output_units = SummaryInt(snapshot.summary, "added-data-files");
     entry.run.output_bytes = SummaryInt(snapshot.summary, "added-files-size");
-    entry.run.depth_before = SummaryDouble(snapshot.summary, "thalweg.depth-before");
-    entry.run.predicted_depth = SummaryDouble(snapshot.summary, "thalweg.predicted-depth");
-    entry.run.achieved_depth = SummaryDouble(snapshot.summary, "thalweg.achieved-depth");
+    SummaryDouble(snapshot.summary, "thalweg.depth-before", &entry.run.depth_before);
+    SummaryDouble(snapshot.summary, "thalweg.predicted-depth", &entry.run.predicted_depth);
+    SummaryDouble(snapshot.summary, "thalweg.achieved-depth", &entry.run.achieved_depth);
     history.push_back(std::move(entry));
   }
   return history;

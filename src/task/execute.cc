@@ -136,7 +136,7 @@ arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task
   sort.target_file_bytes = task.target_file_bytes;
   sort.target_file_rows = task.target_file_rows;
   sort.hard_file_cap = task.target_file_rows > 0;
-  sort.target_row_group_bytes = task.target_row_group_bytes;
+  sort.target_row_group_bytes = RowGroupBytes(task.target_row_group_bytes, memory);
   sort.key_begin = task.key_begin;
   sort.key_end = task.key_end;
   sort.input_observer = [&](const arrow::RecordBatch& batch) {

@@ -7,6 +7,12 @@
 #include "util/status.h"
 
 namespace thalweg {
+namespace {
+
+/// No budget makes row groups smaller than this.
+constexpr int64_t kLeastRowGroupBytes = int64_t{32} << 20;
+
+}  // namespace
 
 int64_t MemoryBudget(const ExecuteOptions& options) {
   return options.memory_bytes > 0 ? options.memory_bytes : AvailableMemory() / 4;
@@ -32,6 +38,10 @@ ClusterSortOptions SortOptions(const ExecuteOptions& options, const ClusteringSp
     };
   }
   return sort;
+}
+
+int64_t RowGroupBytes(int64_t wanted, const MemoryAccount& memory) {
+  return std::min(wanted, std::max(kLeastRowGroupBytes, memory.limit() / 8));
 }
 
 arrow::Result<std::vector<int>> KeyColumns(const arrow::Schema& schema,

@@ -19,6 +19,10 @@ int64_t MemoryBudget(const ExecuteOptions& options);
 ClusterSortOptions SortOptions(const ExecuteOptions& options, const ClusteringSpec& spec,
                                MemoryAccount* memory);
 
+/// Encoded bytes of a row group: what the table wants, and less where `memory` is small, because
+/// each open file holds its row group until it is complete.
+int64_t RowGroupBytes(int64_t wanted, const MemoryAccount& memory);
+
 /// Positions of the clustering columns in a schema; an error names the one that is not there.
 arrow::Result<std::vector<int>> KeyColumns(const arrow::Schema& schema, const ClusteringSpec& spec);
 

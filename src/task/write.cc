@@ -99,6 +99,7 @@ class RowWriter {
     report_.notes.insert(report_.notes.end(), declaration.notes.begin(), declaration.notes.end());
     ARROW_ASSIGN_OR_RAISE(sizes_, table_.output_sizes());
     if (options_.target_file_bytes > 0) sizes_.target_file_bytes = options_.target_file_bytes;
+    sizes_.target_row_group_bytes = RowGroupBytes(sizes_.target_row_group_bytes, memory_);
     ARROW_ASSIGN_OR_RAISE(auto schema, table_.schema());
     ARROW_ASSIGN_OR_RAISE(source, CastRows(std::move(source), schema));
     report_.source_bytes = source->encoded_bytes();
