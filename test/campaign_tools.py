@@ -3,14 +3,21 @@
 import json
 import os
 import random
+import sqlite3
 import subprocess
+import time
+import uuid
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestWriterV2
 from pyiceberg.table import StaticTable, Table
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import _FastAppendFiles
+from pyiceberg.typedef import Record
 
 BIN = Path(os.environ.get("THALWEG_BIN", Path(__file__).parent.parent / "build" / "bin"))
 SCALE = float(os.environ.get("THALWEG_CAMPAIGN_SCALE", "0.1"))
@@ -63,6 +70,22 @@ def run_thalweg(*arguments: str, environment: dict[str, str] | None = None, time
     )
 
 
+def start_paused(arguments: list[str], point: str) -> subprocess.Popen:
+    """Starts the program and returns once it has stopped itself at the named point; SIGCONT lets it go on."""
+    process = subprocess.Popen(
+        [str(BIN / "thalweg"), *arguments],
+        env=os.environ | {"THALWEG_PAUSE_POINT": point},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "T":
+        assert process.poll() is None and time.monotonic() < deadline, "the run did not reach its pause"
+        time.sleep(0.02)
+    return process
+
+
 class SqliteLake:
     """A table in a PyIceberg SQLite catalog."""
 
@@ -86,6 +109,18 @@ class SqliteLake:
 
     def command(self, verb: str, *arguments: str) -> list[str]:
         return [verb, self.name, *self.options, *arguments]
+
+    def upgrade_to_version_3(self) -> None:
+        """As another engine does it (PyIceberg does not): new metadata, swapped in the catalog."""
+        table = self.table()
+        document = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
+        document |= {"format-version": 3, "next-row-id": 0}
+        location = (
+            f"{table.location()}/metadata/{table.metadata.last_sequence_number + 90:05}-{uuid.uuid4()}.metadata.json"
+        )
+        Path(location.removeprefix("file://")).write_text(json.dumps(document))
+        with sqlite3.connect(self.folder / "catalog.db") as catalog:
+            catalog.execute("UPDATE iceberg_tables SET metadata_location = ?", (location,))
 
     def root(self) -> Path:
         return Path(self.table().location().removeprefix("file://"))
@@ -141,6 +176,56 @@ class HadoopLake:
 
     def root(self) -> Path:
         return self.path
+
+
+class DeleteManifestWriter(ManifestWriterV2):
+    """PyIceberg writes no manifests of delete files itself."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+class AppendDeletes(_FastAppendFiles):
+    def new_manifest_writer(self, spec):
+        return DeleteManifestWriter(
+            spec, self._transaction.table_metadata.schema(), self.new_manifest_output(), self._snapshot_id, "deflate"
+        )
+
+
+def commit_position_delete(table) -> int:
+    """Deletes the first row of a live file by a position delete file; returns its id."""
+    data_file = next(iter(table.scan().plan_files())).file
+    path = data_file.file_path
+    victim = pq.read_table(path.removeprefix("file://"), columns=["id"])["id"][0].as_py()
+    rows = pa.table(
+        [pa.array([path]), pa.array([0], pa.int64())],
+        schema=pa.schema(
+            [
+                pa.field("file_path", pa.string(), False, {"PARQUET:field_id": "2147483546"}),
+                pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
+            ]
+        ),
+    )
+    location = f"{table.location()}/data/{uuid.uuid4()}-deletes.parquet"
+    local = location.removeprefix("file://")
+    pq.write_table(rows, local)
+    delete_file = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=location,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=1,
+        file_size_in_bytes=os.path.getsize(local),
+    )
+    delete_file.spec_id = 0
+    with table.transaction() as transaction:
+        with AppendDeletes(operation=Operation.OVERWRITE, transaction=transaction, io=table.io) as producer:
+            producer.append_data_file(delete_file)
+    return victim
 
 
 def ids_and_sum(table: Table) -> tuple[list[int], int]:

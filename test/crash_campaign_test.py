@@ -4,7 +4,6 @@ Sized by THALWEG_CAMPAIGN_SCALE: at 1, 200 kills over both kinds of catalog.
 """
 
 import collections
-import os
 import random
 import signal
 import subprocess
@@ -25,6 +24,7 @@ from campaign_tools import (
     make_rows,
     referenced_files,
     run_thalweg,
+    start_paused,
 )
 
 # Where a process that dies there is seen from the commit.
@@ -139,17 +139,7 @@ def test_files_of_a_living_run_stay(make_lake, tmp_path):
     batches = [make_rows(rows, first, 1000) for first in range(0, 4000, 1000)]
     for batch in batches:
         lake.append(batch)
-    environment = os.environ | {"THALWEG_PAUSE_POINT": "after-data-files"}
-    stopped = subprocess.Popen(
-        [str(BIN / "thalweg"), *lake.command("optimize")],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    deadline = time.monotonic() + 60
-    while not is_stopped(stopped.pid):
-        assert stopped.poll() is None and time.monotonic() < deadline, "the run did not reach its pause"
-        time.sleep(0.02)
+    stopped = start_paused(lake.command("optimize"), "after-data-files")
     unfinished = data_files_on_disk(lake.root()) - referenced_files(lake.table())
     assert unfinished and intents(lake.root())
     cleaned = run_thalweg(*lake.command("clean", "--orphan-age", "24h"))
@@ -162,8 +152,3 @@ def test_files_of_a_living_run_stay(make_lake, tmp_path):
     assert ids_and_sum(lake.table()) == expected(batches)
     assert data_files_on_disk(lake.root()) <= referenced_files(lake.table())
     assert intents(lake.root()) == []
-
-
-def is_stopped(pid: int) -> bool:
-    with open(f"/proc/{pid}/stat") as stat:
-        return stat.read().rsplit(")", 1)[1].split()[0] == "T"

@@ -4,77 +4,30 @@ Sized by THALWEG_CAMPAIGN_SCALE: at 1 it runs for a minute, and asks for 5 rewri
 """
 
 import multiprocessing
-import os
 import random
 import subprocess
 import sys
 import time
-import uuid
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from campaign_tools import BIN, SCALE, SqliteLake, campaign_seeds, expected, ids_and_sum, make_rows
+from campaign_tools import (
+    BIN,
+    SCALE,
+    SqliteLake,
+    campaign_seeds,
+    commit_position_delete,
+    expected,
+    ids_and_sum,
+    make_rows,
+)
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestWriterV2
 from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update.snapshot import _FastAppendFiles
-from pyiceberg.typedef import Record
 
 SECONDS = max(12.0, 60.0 * SCALE)
 ROWS = 200  # of an append
-
-
-class DeleteManifestWriter(ManifestWriterV2):
-    """PyIceberg writes no manifests of delete files itself."""
-
-    def content(self) -> ManifestContent:
-        return ManifestContent.DELETES
-
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "content": "deletes"}
-
-
-class AppendDeletes(_FastAppendFiles):
-    def new_manifest_writer(self, spec):
-        return DeleteManifestWriter(
-            spec, self._transaction.table_metadata.schema(), self.new_manifest_output(), self._snapshot_id, "deflate"
-        )
-
-
-def commit_position_delete(table) -> int:
-    """Deletes the first row of a live file by a position delete file; returns its id."""
-    data_file = next(iter(table.scan().plan_files())).file
-    path = data_file.file_path
-    victim = pq.read_table(path.removeprefix("file://"), columns=["id"])["id"][0].as_py()
-    rows = pa.table(
-        [pa.array([path]), pa.array([0], pa.int64())],
-        schema=pa.schema(
-            [
-                pa.field("file_path", pa.string(), False, {"PARQUET:field_id": "2147483546"}),
-                pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
-            ]
-        ),
-    )
-    location = f"{table.location()}/data/{uuid.uuid4()}-deletes.parquet"
-    local = location.removeprefix("file://")
-    pq.write_table(rows, local)
-    delete_file = DataFile.from_args(
-        content=DataFileContent.POSITION_DELETES,
-        file_path=location,
-        file_format=FileFormat.PARQUET,
-        partition=Record(),
-        record_count=1,
-        file_size_in_bytes=os.path.getsize(local),
-    )
-    delete_file.spec_id = 0
-    with table.transaction() as transaction:
-        with AppendDeletes(operation=Operation.OVERWRITE, transaction=transaction, io=table.io) as producer:
-            producer.append_data_file(delete_file)
-    return victim
 
 
 def append_loop(folder, seed: int, until: float, result) -> None:

@@ -57,6 +57,9 @@ class Optimizer {
   /// Plans at the newest snapshot and carries the plan out. True: nothing remains to be done.
   arrow::Result<bool> PlanAndCommit() {
     ARROW_RETURN_NOT_OK(options_.execute.stop.Poll());
+    // Also after a conflict: what came in between may have made the table one that cannot be
+    // rewritten.
+    ARROW_RETURN_NOT_OK(table_.CheckWritable());
     std::vector<std::string> notes;
     ARROW_ASSIGN_OR_RAISE(spec_, UsableDeclaration(table_, &notes));
     ARROW_ASSIGN_OR_RAISE(auto layout, table_.DescribeLayout(spec_.columns));
