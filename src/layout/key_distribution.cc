@@ -219,7 +219,9 @@ class Axis {
 
 /// The steps of a run's quantiles with the masses of its repeated values taken out and set as
 /// points of their own; sums to `weight`.
-void AddRun(const ColumnQuantiles& model, double weight, Axis* axis, std::vector<Piece>* pieces) {
+/// `stride`: every so many quantiles are taken.
+void AddRun(const ColumnQuantiles& model, double weight, size_t stride, Axis* axis,
+            std::vector<Piece>* pieces) {
   struct Part {
     std::string_view from, to;
     double mass;
@@ -228,8 +230,10 @@ void AddRun(const ColumnQuantiles& model, double weight, Axis* axis, std::vector
   std::vector<Part> parts;
   if (quantiles.size() == 1) parts.push_back({quantiles[0], quantiles[0], 1.0});
   const double step = 1.0 / std::max<double>(1, static_cast<double>(quantiles.size()) - 1);
-  for (size_t i = 1; i < quantiles.size(); ++i)
-    parts.push_back({quantiles[i - 1], quantiles[i], step});
+  for (size_t from = 0; from + 1 < quantiles.size(); from += stride) {
+    const size_t to = std::min(from + stride, quantiles.size() - 1);
+    parts.push_back({quantiles[from], quantiles[to], step * static_cast<double>(to - from)});
+  }
   std::vector<Part> points;
   for (const auto& repeated : model.repeated) {
     if (!(repeated.mass > 0) || repeated.mass > 1) continue;
@@ -379,11 +383,13 @@ KeyDistribution KeyDistribution::Make(const Layout& layout, int column,
       from_bounds = true;
     }
   }
+  // With very many live runs fewer of each one's quantiles do: the whole keeps about 65,536 steps.
+  const size_t stride = 1 + runs.size() * 256 / 65536;
   bool from_runs = false;
   for (const RunRecord& record : layout.runs) {  // in the order of the layout: deterministic sums
     auto run = runs.find(record.run_id);
     if (run == runs.end() || run->second.rows <= 0) continue;
-    AddRun(*run->second.model, run->second.rows, &axis, &pieces);
+    AddRun(*run->second.model, run->second.rows, stride, &axis, &pieces);
     run->second.rows = 0;
     from_runs = true;
   }

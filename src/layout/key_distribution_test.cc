@@ -166,6 +166,27 @@ TEST(KeyDistribution, RunsGiveQuantilesAndRepeatedValues) {
   EXPECT_NEAR(mixed.UpTo(EncodedDouble(25)), 0.75, 0.005);
 }
 
+// So many runs that not every quantile of each is kept: the mixture of evenly spread runs is still
+// even, its ends included.
+TEST(KeyDistribution, ThousandsOfRuns) {
+  constexpr int kRuns = 3000;
+  Layout layout = LayoutOf({kDoubleKey});
+  for (int r = 0; r < kRuns; ++r) {
+    std::vector<std::string> quantiles;
+    for (int i = 0; i < 256; ++i) quantiles.push_back(EncodedDouble(i + r / (2.0 * kRuns)));
+    const std::string id = "run " + std::to_string(r);
+    layout.runs.push_back(RunOf(id, quantiles));
+    AddUnit(&layout, 100, {Bounds(quantiles.front(), quantiles.back())});
+    layout.units.back().stamp = Stamp{id, id, "s", {1}};
+  }
+  const auto d = KeyDistribution::Make(layout, 0);
+  EXPECT_NEAR(d.UpTo(EncodedDouble(0.25)), 0, 0.01);
+  for (double share : {0.1, 0.25, 0.5, 0.9}) {
+    EXPECT_NEAR(d.UpTo(EncodedDouble(0.25 + 255 * share)), share, 0.01) << share;
+  }
+  EXPECT_NEAR(d.UpTo(EncodedDouble(256)), 1, 1e-9);
+}
+
 TEST(KeyDistribution, QuantilesOfIntegersAndBooleans) {
   Layout layout = LayoutOf({kBoolKey});
   std::vector<std::string> quantiles(256, EncodedBool(false));
