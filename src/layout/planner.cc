@@ -320,10 +320,16 @@ arrow::Result<std::vector<Item>> MakeItems(const Layout& layout, const Clusterin
   return items;
 }
 
-/// The table is the output of one run with the declared spec, and no cube is too large: sorting it
-/// again would change nothing.
-bool IsPerfect(const Layout& layout, const std::vector<Item>& items, const ClusteringSpec& spec) {
+/// The table is the output of one run with the declared spec, no cube is too large, and there are
+/// about as many files as the target size asks for: sorting it again would change nothing.
+bool IsPerfect(const Layout& layout, const std::vector<Item>& items, const ClusteringSpec& spec,
+               int64_t target_file_bytes) {
   const std::string spec_id = spec.SpecId();
+  double bytes = 0;
+  for (const Unit& unit : layout.units) bytes += static_cast<double>(unit.bytes);
+  const double files = static_cast<double>(layout.units.size());
+  const double asked = std::max(1.0, bytes / static_cast<double>(target_file_bytes));
+  if (files > 1.5 * asked + 1 || asked > 1.5 * files + 1) return false;
   for (const Item& item : items) {
     if (item.kind == Item::Kind::kUnclustered || item.kind == Item::Kind::kOversized) return false;
     if (item.run_id != items.front().run_id) return false;
@@ -396,7 +402,7 @@ arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec,
   }
   const bool everything_fits = everything.Fits(options.budgets);
 
-  if (options.full && IsPerfect(layout, all, spec)) {
+  if (options.full && IsPerfect(layout, all, spec, options.target_file_bytes)) {
     plan.reason = fmt::format(
         "everything is the output of one run ({}) with the declared clustering: a full rewrite "
         "would change nothing",

@@ -500,6 +500,19 @@ TEST(MakePlan, EndsOnAdversarialTables) {
   }
 }
 
+// One run with the declared spec, but in files of another size than the one asked for now.
+TEST(Planner, FullRewritesFilesOfAnotherSize) {
+  const ClusteringSpec spec = SpecOf();
+  Layout layout = LayoutOf({kIntKey, kIntKey});
+  AddWide(&layout, 6 * kGb);
+  layout = Execute(layout, PlanOf(layout, spec, Options()), spec, Options(), "r1");
+  PlanOptions full = Options();
+  full.full = true;
+  EXPECT_TRUE(PlanOf(layout, spec, full).selections.empty());
+  full.target_file_bytes = kGb / 8;
+  EXPECT_EQ(PlanOf(layout, spec, full).bytes, 6 * kGb);
+}
+
 // Repeated bounded runs reach what one full sort reaches, as far as cubes above the minimum are not
 // sorted again: b runs of F/b files each have b · (F/b)^(1/2) against F^(1/2).
 TEST(MakePlan, BoundedRunsConverge) {
