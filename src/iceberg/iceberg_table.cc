@@ -16,6 +16,9 @@
 namespace thalweg::iceberg {
 namespace {
 
+/// No budget makes the batches of a scan smaller than this.
+constexpr int64_t kLeastBatchBytes = int64_t{2} << 20;
+
 /// Writes one data file of the table; adds cube and schema to what the Parquet writer gives.
 class IcebergOutputFile : public OutputFile {
  public:
@@ -219,7 +222,13 @@ arrow::Result<std::unique_ptr<RowSource>> IcebergTable::Scan(
     ARROW_ASSIGN_OR_RAISE(DataFile file, DataFileFromJson(*json));
     files.push_back(std::move(file));
   }
-  return ScanParquetFiles(store_->io(), schema, std::move(files), memory);
+  ScanOptions options;
+  // Each thread holds a batch, in buffers of up to twice its size while it is decoded. Reading back
+  // for verification has no account and goes on beside the sort.
+  options.max_batch_bytes = memory == nullptr ? kLeastBatchBytes
+                                              : std::clamp(memory->limit() / 16, kLeastBatchBytes,
+                                                           options.max_batch_bytes);
+  return ScanParquetFiles(store_->io(), schema, std::move(files), memory, options);
 }
 
 arrow::Result<std::unique_ptr<OutputFile>> IcebergTable::NewOutputFile(const OutputContext& context,

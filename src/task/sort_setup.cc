@@ -10,7 +10,7 @@ namespace thalweg {
 namespace {
 
 /// No budget makes row groups smaller than this.
-constexpr int64_t kLeastRowGroupBytes = int64_t{32} << 20;
+constexpr int64_t kLeastRowGroupBytes = int64_t{16} << 20;
 
 }  // namespace
 
