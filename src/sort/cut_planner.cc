@@ -196,7 +196,10 @@ std::vector<int64_t> CutPlanner::Best(const Candidates& c, bool to_end, const Cu
   }
   std::vector<int64_t> cuts;
   const double until = to_end ? c.size[n - 1] : c.size[n - 1] / 2;
+  // Nothing follows a border past the horizon, which may be the first one where rows are larger
+  // than pieces.
   for (size_t i = 0; cost[0] < inf && i < n - 1 && (i == 0 || c.size[i] < until); i = next[i]) {
+    if (next[i] == 0) break;
     cuts.push_back(c.row[next[i]]);
   }
   return cuts;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 
 #include "curve/curve.h"
@@ -70,6 +71,16 @@ TEST(CutPlanner, HotBinIsCutInside) {
   const auto cuts = planner.Cuts(0, planner.rows(), kWindow, false);
   EXPECT_NEAR(static_cast<double>(cuts.size()), 1000, 180);
   ExpectInWindow(planner, cuts, 0, planner.rows(), kWindow);
+}
+
+TEST(CutPlanner, RowsLargerThanPieces) {
+  for (const double target : {0.6, 0.02, 0.001}) {  // of a row
+    const CutPlanner planner(LineBins({3, 1, 40}), 1, CutPlanner::Unit::kBytes);
+    const CutWindow window{target, 0.8 * target, 1.2 * target};
+    std::vector<int64_t> every(43);
+    std::iota(every.begin(), every.end(), 1);
+    EXPECT_EQ(planner.Cuts(0, planner.rows(), window, true), every) << target;
+  }
 }
 
 TEST(CutPlanner, RowsOrBytes) {
