@@ -30,6 +30,8 @@ demo: build
 
 bench: setup
 	@cmake --preset benchmark -Wno-dev > /dev/null && cmake --build build --parallel $(JOBS)
+	@build/bin/thalweg_key_benchmark --benchmark_min_time=0.02
+	@$(PYTHON) benchmark/quality.py
 	@$(PYTHON) benchmark/run.py
 
 lint: build

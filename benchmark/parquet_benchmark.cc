@@ -6,6 +6,7 @@
 // SCHEMA.json is an Iceberg schema ("fields" and all).
 
 #include <arrow/api.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <atomic>
