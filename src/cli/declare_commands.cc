@@ -29,7 +29,11 @@ arrow::Result<ClusteringSpec> WantedSpec(const Table& table, const SetFlags& fla
   ClusteringSpec spec;
   // A declaration that cannot be used is replaced, so its own failure does not matter here.
   auto declared = table.declaration();
-  if (declared.ok() && declared->spec) spec = *declared->spec;
+  if (declared.ok()) spec = declared->spec ? *declared->spec : declared->settings;
+  // Without a declaration a target alone moves the minimum along with it, as it does in the table's
+  // properties.
+  const bool minimum_follows =
+      !(declared.ok() && declared->spec) && spec.min_cube_bytes == spec.target_cube_bytes / 2;
   if (!flags.columns.empty()) {
     ARROW_ASSIGN_OR_RAISE(const auto names, ParseColumnList(flags.columns));
     spec.columns.clear();
@@ -44,9 +48,8 @@ arrow::Result<ClusteringSpec> WantedSpec(const Table& table, const SetFlags& fla
   spec.bits_per_dim = flags.bits.value_or(spec.bits_per_dim);
   spec.algorithm = flags.algorithm.value_or(spec.algorithm);
   spec.target_cube_bytes = flags.target_cube_bytes.value_or(spec.target_cube_bytes);
-  // A target alone moves the minimum along with it, as it does in the table's properties.
   if (flags.target_cube_bytes &&
-      (!declared.ok() || !declared->spec || spec.min_cube_bytes > spec.target_cube_bytes)) {
+      (minimum_follows || spec.min_cube_bytes > spec.target_cube_bytes)) {
     spec.min_cube_bytes = std::max<int64_t>(1, spec.target_cube_bytes / 2);
   }
   spec.min_cube_bytes = flags.min_cube_bytes.value_or(spec.min_cube_bytes);

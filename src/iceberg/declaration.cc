@@ -147,44 +147,64 @@ arrow::Result<std::vector<ClusteringColumn>> ResolveDeclared(const TableMetadata
   return columns;
 }
 
+/// Reads everything but the columns. A malformed value is left at its default and the first one
+/// returned as the error.
+arrow::Status ReadSettings(const TableMetadata& metadata, ClusteringSpec* spec) {
+  const auto properties = metadata.properties();
+  arrow::Status first;
+  auto read = [&](const char* key, auto parse, auto* value) {
+    auto it = properties.find(key);
+    if (it == properties.end()) return false;
+    auto parsed = parse(it->second);
+    if (parsed.ok()) {
+      *value = *parsed;
+    } else if (first.ok()) {
+      first = parsed.status();
+    }
+    return parsed.ok();
+  };
+  auto bytes = [](const char* key) {
+    return [key](const std::string& text) {
+      return ParseNumber<int64_t>(key, text, "a number of bytes");
+    };
+  };
+  if (read(property::kTargetCubeSize, bytes(property::kTargetCubeSize), &spec->target_cube_bytes)) {
+    // A target alone moves the default minimum along with it, at the same proportion.
+    spec->min_cube_bytes = std::max<int64_t>(1, spec->target_cube_bytes / 2);
+  }
+  read(property::kMinCubeSize, bytes(property::kMinCubeSize), &spec->min_cube_bytes);
+  read(
+      property::kCurve, [](const std::string& text) { return ParseCurve(Trim(text)); },
+      &spec->curve);
+  read(
+      property::kAlgorithm, [](const std::string& text) { return ParseAlgorithm(Trim(text)); },
+      &spec->algorithm);
+  read(
+      property::kPolicy, [](const std::string& text) { return ParsePolicy(Trim(text)); },
+      &spec->policy);
+  read(
+      property::kBitsPerDim,
+      [](const std::string& text) {
+        return ParseNumber<int>(property::kBitsPerDim, text, "a number of bits");
+      },
+      &spec->bits_per_dim);
+  read(
+      property::kTheta,
+      [](const std::string& text) {
+        return ParseNumber<double>(property::kTheta, text, "a number");
+      },
+      &spec->theta);
+  return first;
+}
+
 arrow::Result<ClusteringSpec> ReadSpec(const TableMetadata& metadata,
                                        std::vector<std::string>* notes) {
-  const auto properties = metadata.properties();
-  auto find = [&](const char* key) -> const std::string* {
-    auto it = properties.find(key);
-    return it == properties.end() ? nullptr : &it->second;
-  };
   ClusteringSpec spec;
-  ARROW_ASSIGN_OR_RAISE(spec.columns, ResolveDeclared(metadata, *find(property::kColumns), notes));
-  if (auto* text = find(property::kTargetCubeSize)) {
-    ARROW_ASSIGN_OR_RAISE(spec.target_cube_bytes, ParseNumber<int64_t>(property::kTargetCubeSize,
-                                                                       *text, "a number of bytes"));
-    // A target alone moves the default minimum along with it, at the same proportion.
-    spec.min_cube_bytes = std::max<int64_t>(1, spec.target_cube_bytes / 2);
-  }
-  if (auto* text = find(property::kMinCubeSize)) {
-    ARROW_ASSIGN_OR_RAISE(spec.min_cube_bytes,
-                          ParseNumber<int64_t>(property::kMinCubeSize, *text, "a number of bytes"));
-  }
-  if (auto* text = find(property::kCurve)) {
-    ARROW_ASSIGN_OR_RAISE(spec.curve, ParseCurve(Trim(*text)));
-  }
-  if (auto* text = find(property::kAlgorithm)) {
-    ARROW_ASSIGN_OR_RAISE(spec.algorithm, ParseAlgorithm(Trim(*text)));
-  }
-  if (auto* text = find(property::kPolicy)) {
-    ARROW_ASSIGN_OR_RAISE(spec.policy, ParsePolicy(Trim(*text)));
-  }
-  if (auto* text = find(property::kBitsPerDim)) {
-    ARROW_ASSIGN_OR_RAISE(spec.bits_per_dim,
-                          ParseNumber<int>(property::kBitsPerDim, *text, "a number of bits"));
-  }
-  if (auto* text = find(property::kTheta)) {
-    ARROW_ASSIGN_OR_RAISE(spec.theta, ParseNumber<double>(property::kTheta, *text, "a number"));
-  }
-  auto* single = find(property::kAllowSingle);
-  ARROW_RETURN_NOT_OK(
-      CheckColumnCount(spec.columns.size(), single != nullptr && *single == "true"));
+  ARROW_ASSIGN_OR_RAISE(
+      spec.columns, ResolveDeclared(metadata, metadata.property(property::kColumns, ""), notes));
+  ARROW_RETURN_NOT_OK(ReadSettings(metadata, &spec));
+  ARROW_RETURN_NOT_OK(CheckColumnCount(spec.columns.size(),
+                                       metadata.property(property::kAllowSingle, "") == "true"));
   ARROW_RETURN_NOT_OK(spec.Validate());
   ARROW_ASSIGN_OR_RAISE(const Schema schema, metadata.CurrentSchema());
   ARROW_RETURN_NOT_OK(CheckColumnTypes(schema, spec));
@@ -206,6 +226,10 @@ std::map<std::string, int32_t> DeclaredFieldIds(const TableMetadata& metadata) {
 
 Declaration ReadDeclaration(const TableMetadata& metadata) {
   Declaration declaration;
+  (void)ReadSettings(metadata, &declaration.settings);
+  ClusteringSpec probe = declaration.settings;
+  probe.columns = {{"a", 1}, {"b", 2}};
+  if (!probe.Validate().ok()) declaration.settings = ClusteringSpec();
   if (!metadata.properties().contains(property::kColumns)) return declaration;
   auto spec = ReadSpec(metadata, &declaration.notes);
   if (spec.ok()) {

@@ -64,6 +64,16 @@ arrow::Result<std::unique_ptr<Table>> Create(const TableAddress& address, const 
                           NewSqlTableLocation(address.catalog, catalog, IdentifierOf(address)));
   }
   ARROW_ASSIGN_OR_RAISE(const Schema schema, Schema::FromArrow(arrow));
+  for (const auto& leaf : schema.Leaves()) {
+    const TypeKind kind = leaf.field->type->kind;
+    if (kind == TypeKind::kTimestampNs || kind == TypeKind::kTimestampTzNs) {
+      return Invalid(
+          "{}: column \"{}\" has timestamps in nanoseconds, which tables of format version 2 do "
+          "not "
+          "have: cast it to microseconds",
+          address.text, leaf.path);
+    }
+  }
   Properties all{{"write.parquet.compression-codec", "zstd"}};
   for (const auto& [key, value] : properties) all[key] = value;
   ARROW_ASSIGN_OR_RAISE(const auto metadata,

@@ -75,6 +75,9 @@ struct Declaration {
   std::optional<ClusteringSpec> spec;  ///< nullopt: not declared, or not usable
   std::string problem;             ///< declared, but not usable: why, and what to do; "" otherwise
   std::vector<std::string> notes;  ///< renamed columns and the like, for people
+  /// The declaration without its columns, as far as the table has it: what a new choice of columns
+  /// goes on with. Defaults where the table says nothing, or nothing usable.
+  ClusteringSpec settings;
 };
 
 /// The outcome of a commit.
