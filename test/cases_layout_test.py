@@ -260,9 +260,10 @@ def test_files_that_cannot_reach_their_target_are_left_alone(lake, properties, r
 
 
 @pytest.mark.parametrize(
-    "budget", [["--max-source-files", "3"], ["--max-source-bytes", "60KB"]], ids=["files", "bytes"]
+    "kind, budget",
+    [(kind, ["--max-source-files", "3"]) for kind in KINDS]
+    + [(kind, ["--max-source-bytes", "60KB"]) for kind in ("even", "hot", "null")],
 )
-@pytest.mark.parametrize("kind", KINDS)
 def test_bounded_runs_end(shared, kind, budget):
     name = f"bounded_{kind.replace(' ', '_')}_{budget[1]}"
     address = make(shared, name, adversarial(kind), 6, {KEYS: "a,b"})

@@ -85,7 +85,7 @@ def test_four_hundred_columns_stay_within_the_budget(shared):
 
 
 def test_strings_at_a_hundred_times_the_budget(shared):
-    budget = 6 * MIB
+    budget = 4 * MIB
     rng = np.random.default_rng(34)
     schema = pa.schema([("url", pa.string()), ("id", pa.int64()), ("text", pa.string())])
     properties = {
@@ -98,7 +98,7 @@ def test_strings_at_a_hundred_times_the_budget(shared):
     def batches():
         # Half of every text is random, so that neither Parquet nor the spill files shrink it much.
         filler = "0123456789" * 40
-        for number in range(8):
+        for number in range(5):
             letters = rng.integers(97, 123, (100_000, 400), np.uint8).reshape(-1)
             offsets = np.arange(0, 400 * 100_000 + 1, 400, dtype=np.int32)
             random = pa.StringArray.from_buffers(100_000, pa.py_buffer(offsets), pa.py_buffer(letters))
@@ -123,7 +123,7 @@ def test_memory_does_not_grow_with_the_rows(shared):
         peaks.append(done.peak_bytes)
         print(f"{name}: peak {done.peak_bytes / MIB:.0f} MiB in {done.seconds:.1f} s")
     assert max(peaks) < budget + BESIDE
-    assert peaks[1] < 1.25 * peaks[0]
+    assert peaks[1] < 1.5 * peaks[0]  # four times the rows
 
 
 # --- temporary disk

@@ -396,7 +396,7 @@ def test_manifests_are_complete_for_every_reader(lake, hadoop):
 def test_clustering_does_not_make_a_table_larger(shared, codec):
     # Events as they come: in order of time, with columns that are cheap to store in that order.
     rng = np.random.default_rng(35)
-    count = 200_000
+    count = 100_000
     time = 1_767_225_600_000_000 + np.sort(rng.integers(0, 90 * 86_400_000_000, count))
     user = (1e5 * rng.random(count) ** 3).astype(np.int64)
     rows = pa.table(
@@ -416,8 +416,8 @@ def test_clustering_does_not_make_a_table_larger(shared, codec):
     }
     name = f"size_{codec}"
     table = shared.make_table(name, rows.schema, properties)
-    for begin in range(0, count, 50_000):
-        table.append(rows.slice(begin, 50_000))
+    for begin in range(0, count, 25_000):
+        table.append(rows.slice(begin, 25_000))
     report = shared.ok("optimize", f"lake.db.{name}")
     print(f"{codec}: {report['source_bytes']} to {report['output_bytes']} bytes")
     assert report["output_bytes"] <= 1.05 * report["source_bytes"]
