@@ -20,8 +20,9 @@ arrow::Status Run(const std::string& name, const std::string& columns) {
   if (result.outcome == "nothing-to-do") {
     std::cout << "nothing to do: " << result.reason << "\n";
   } else {
-    std::cout << result.rows << " rows in " << result.source_files << " files are now in " << result.output_files
-              << " files; an equality opens " << result.depth_after << " of them instead of " << result.depth_before << "\n";
+    std::cout << result.rows << " rows in " << result.source_files << " files are now in "
+              << result.output_files << " files; an equality opens " << result.depth_after
+              << " of them instead of " << result.depth_before << "\n";
   }
   return arrow::Status::OK();
 }

@@ -1,7 +1,8 @@
 #pragma once
 
-// The public C++ interface of Thalweg: declare, look at and optimize clustered tables from a program of one's own. Everything that the
-// command line does goes through the same code. Needs Arrow C++ 26.
+// The public C++ interface of Thalweg: declare, look at and optimize clustered tables from a
+// program of one's own. Everything that the command line does goes through the same code. Needs
+// Arrow C++ 26.
 
 #include <arrow/result.h>
 #include <arrow/status.h>
@@ -22,8 +23,8 @@
 
 namespace thalweg::api {
 
-/// Which table: a path or a dotted catalog name, as on the command line, and properties that come before the catalog's configuration
-/// (environment, .pyiceberg.yaml).
+/// Which table: a path or a dotted catalog name, as on the command line, and properties that come
+/// before the catalog's configuration (environment, .pyiceberg.yaml).
 struct TableName {
   std::string name;
   std::map<std::string, std::string> catalog_properties;
@@ -44,7 +45,8 @@ struct Clustering {
 };
 
 /// Declares (metadata only). False: an identical declaration was there and nothing was committed.
-THALWEG_EXPORT arrow::Result<bool> SetClustering(const TableName& table, const Clustering& clustering);
+THALWEG_EXPORT arrow::Result<bool> SetClustering(const TableName& table,
+                                                 const Clustering& clustering);
 /// The declaration, nullopt when there is none. A declaration that cannot be used is an error.
 THALWEG_EXPORT arrow::Result<std::optional<Clustering>> GetClustering(const TableName& table);
 /// False: nothing was declared.
@@ -52,10 +54,11 @@ THALWEG_EXPORT arrow::Result<bool> ClearClustering(const TableName& table);
 
 struct OptimizeOptions {
   bool full = false;
-  int64_t max_source_files = -1, max_source_rows = -1, max_source_bytes = -1;  ///< hard upper bounds; -1: none
-  int64_t memory_bytes = 0;  ///< 0: a quarter of the machine's
-  std::string spill_dir;     ///< "": $TMPDIR or /tmp
-  int threads = 0;           ///< 0: all that the process may use
+  int64_t max_source_files = -1, max_source_rows = -1,
+          max_source_bytes = -1;  ///< hard upper bounds; -1: none
+  int64_t memory_bytes = 0;       ///< 0: a quarter of the machine's
+  std::string spill_dir;          ///< "": $TMPDIR or /tmp
+  int threads = 0;                ///< 0: all that the process may use
   int64_t target_file_bytes = -1;
   std::string run_id;  ///< "": a new one; the same id again is safe after an unknown outcome
   std::function<void(const std::string& stage, int64_t done, int64_t total)> progress;
@@ -67,13 +70,17 @@ struct OptimizeResult {
   std::string reason;   ///< with "nothing-to-do"
   std::string run_id, snapshot_before, snapshot_after;
   int64_t rows = 0, source_files = 0, source_bytes = 0, output_files = 0, output_bytes = 0;
-  double depth_before = -1, depth_after = -1;  ///< expected files that an equality opens, mean over the keys
+  double depth_before = -1,
+         depth_after = -1;  ///< expected files that an equality opens, mean over the keys
 };
 
-/// Plans, sorts, writes, verifies and commits. Leaves nothing behind on failure (an unknown outcome excepted).
-THALWEG_EXPORT arrow::Result<OptimizeResult> Optimize(const TableName& table, const OptimizeOptions& options = {});
+/// Plans, sorts, writes, verifies and commits. Leaves nothing behind on failure (an unknown outcome
+/// excepted).
+THALWEG_EXPORT arrow::Result<OptimizeResult> Optimize(const TableName& table,
+                                                      const OptimizeOptions& options = {});
 
 /// The JSON of `thalweg status --json`, for the declared columns or for hypothetical ones.
-THALWEG_EXPORT arrow::Result<std::string> StatusJson(const TableName& table, const std::vector<std::string>& columns = {});
+THALWEG_EXPORT arrow::Result<std::string> StatusJson(const TableName& table,
+                                                     const std::vector<std::string>& columns = {});
 
 }  // namespace thalweg::api

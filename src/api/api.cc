@@ -80,13 +80,16 @@ arrow::Result<OptimizeResult> Optimize(const TableName& table, const OptimizeOpt
   ARROW_ASSIGN_OR_RAISE(auto opened, Open(table));
   thalweg::OptimizeOptions request;
   request.plan.full = options.full;
-  request.plan.budgets = {options.max_source_files, options.max_source_rows, options.max_source_bytes};
+  request.plan.budgets = {options.max_source_files, options.max_source_rows,
+                          options.max_source_bytes};
   request.execute.memory_bytes = options.memory_bytes;
   request.execute.spill_dir = options.spill_dir;
   request.execute.threads = options.threads;
   request.execute.stop = options.stop;
   if (options.progress) {
-    request.execute.progress = [&](const Progress& at) { options.progress(at.stage, at.done, at.total); };
+    request.execute.progress = [&](const Progress& at) {
+      options.progress(at.stage, at.done, at.total);
+    };
   }
   request.run_id = options.run_id;
   request.target_file_bytes = options.target_file_bytes;
@@ -107,7 +110,8 @@ arrow::Result<OptimizeResult> Optimize(const TableName& table, const OptimizeOpt
   return result;
 }
 
-arrow::Result<std::string> StatusJson(const TableName& table, const std::vector<std::string>& columns) {
+arrow::Result<std::string> StatusJson(const TableName& table,
+                                      const std::vector<std::string>& columns) {
   ARROW_ASSIGN_OR_RAISE(auto opened, Open(table));
   ARROW_ASSIGN_OR_RAISE(const auto spec, DeclaredSpec(*opened));
   std::vector<ClusteringColumn> keys;

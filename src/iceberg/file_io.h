@@ -13,16 +13,20 @@
 
 namespace thalweg::iceberg {
 
-/// Files by the location strings that table metadata holds: "/abs/path", "file:/abs", "file:///abs", "file://localhost/abs".
-/// Other schemes are refused with an error that names them (object stores come later). Locations are never rewritten: what is
-/// stored in metadata is the string as given. Thread-safe. Errors name the location and the system's reason.
+/// Files by the location strings that table metadata holds: "/abs/path", "file:/abs",
+/// "file:///abs", "file://localhost/abs". Other schemes are refused with an error that names them
+/// (object stores come later). Locations are never rewritten: what is stored in metadata is the
+/// string as given. Thread-safe. Errors name the location and the system's reason.
 class FileIO {
  public:
   FileIO();
 
-  arrow::Result<std::string> ReadAll(const std::string& location, int64_t max_bytes = int64_t{1} << 31) const;
-  arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>> OpenInput(const std::string& location) const;
-  /// Creates parent folders. Fails when the file exists. The returned stream's Close() does not sync; call Sync() after it.
+  arrow::Result<std::string> ReadAll(const std::string& location,
+                                     int64_t max_bytes = int64_t{1} << 31) const;
+  arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>> OpenInput(
+      const std::string& location) const;
+  /// Creates parent folders. Fails when the file exists. The returned stream's Close() does not
+  /// sync; call Sync() after it.
   arrow::Result<std::shared_ptr<arrow::io::OutputStream>> Create(const std::string& location) const;
   /// Create + write + close + fsync (file and folder). On failure nothing is left behind.
   arrow::Status WriteNew(const std::string& location, std::string_view bytes) const;

@@ -41,12 +41,13 @@ struct PartitionSpec {
   bool unpartitioned() const;
 };
 
-/// Table metadata (format version 2): the JSON document is the truth, so that keys which we do not know are written back
-/// verbatim; the accessors are views of it. A value type.
+/// Table metadata (format version 2): the JSON document is the truth, so that keys which we do not
+/// know are written back verbatim; the accessors are views of it. A value type.
 class TableMetadata {
  public:
-  /// From the text of a metadata file (already decompressed); `location` names it in errors. Format versions 1 to 4 parse, as far
-  /// as the accessors below need; what may be written is decided elsewhere (support.h).
+  /// From the text of a metadata file (already decompressed); `location` names it in errors. Format
+  /// versions 1 to 4 parse, as far as the accessors below need; what may be written is decided
+  /// elsewhere (support.h).
   static arrow::Result<TableMetadata> Parse(std::string_view text, const std::string& location);
   /// A new, empty v2 table.
   static arrow::Result<TableMetadata> Create(const Schema& schema, const std::string& location,
@@ -89,9 +90,11 @@ class TableMetadata {
   void AddSnapshot(const Snapshot& snapshot);
   /// Replaces the statistics entry of its snapshot.
   void SetStatistics(const StatisticsFile& statistics);
-  /// Appends the previous metadata file to metadata-log, bounded by write.metadata.previous-versions-max; the entries that
-  /// fell off are returned (for write.metadata.delete-after-commit.enabled).
-  std::vector<std::string> AppendMetadataLog(const std::string& previous_location, int64_t timestamp_ms);
+  /// Appends the previous metadata file to metadata-log, bounded by
+  /// write.metadata.previous-versions-max; the entries that fell off are returned (for
+  /// write.metadata.delete-after-commit.enabled).
+  std::vector<std::string> AppendMetadataLog(const std::string& previous_location,
+                                             int64_t timestamp_ms);
 
  private:
   Json json_;

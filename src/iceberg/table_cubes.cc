@@ -153,8 +153,8 @@ arrow::Result<StatisticsFile> StoreCubes(const FileIO& io, const std::string& fo
   puffin.properties["created-by"] = "thalweg";
   ARROW_ASSIGN_OR_RAISE(const WrittenPuffin written, WritePuffin(puffin));
   entry.snapshot_id = snapshot_id;
-  entry.statistics_path = JoinLocation(folder,
-                                       fmt::format("{}-{}.stats.puffin", snapshot_id, file_tag));
+  entry.statistics_path =
+      JoinLocation(folder, fmt::format("{}-{}.stats.puffin", snapshot_id, file_tag));
   entry.file_size_in_bytes = static_cast<int64_t>(written.bytes.size());
   entry.file_footer_size_in_bytes = written.footer_size;
   ARROW_RETURN_NOT_OK(io.WriteNew(entry.statistics_path, written.bytes));

@@ -20,6 +20,10 @@
 namespace thalweg {
 namespace {
 
+/// LZ4's acceleration: on the benchmark table a third of the time of its default for 4 % more
+/// bytes.
+constexpr int kLz4Level = -16;
+
 constexpr int64_t kPage = 4096;  // extents begin on pages, so that their space can be given back
 
 bool HasDictionary(const arrow::DataType& type) {
@@ -42,7 +46,8 @@ arrow::Result<std::shared_ptr<arrow::Buffer>> Serialize(const arrow::RecordBatch
   arrow::ipc::IpcWriteOptions options = arrow::ipc::IpcWriteOptions::Defaults();
   options.use_threads = false;
   options.min_space_savings = 0.05;  // less is not worth decompressing again
-  ARROW_ASSIGN_OR_RAISE(options.codec, arrow::util::Codec::Create(arrow::Compression::LZ4_FRAME));
+  ARROW_ASSIGN_OR_RAISE(options.codec,
+                        arrow::util::Codec::Create(arrow::Compression::LZ4_FRAME, kLz4Level));
   if (!HasDictionary(*batch.schema())) {
     return arrow::ipc::SerializeRecordBatch(batch, options);
   }

@@ -1,9 +1,9 @@
 #include "util/crash_point.h"
 
 #ifdef THALWEG_CRASH_POINTS
+#include <unistd.h>
 #include <atomic>
 #include <csignal>
-#include <unistd.h>
 #include <cstdlib>
 #include <string_view>
 
