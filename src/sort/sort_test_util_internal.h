@@ -101,7 +101,7 @@ struct FileStore {
     int row_groups = 0;
     int64_t bytes = 0;
     bool finished = false;
-    bool discarded = false;
+    std::atomic<bool> discarded = false;
   };
   using SizeOf = std::function<double(const arrow::RecordBatch&)>;
 
