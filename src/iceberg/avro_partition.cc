@@ -49,7 +49,8 @@ int DecimalBytes(int precision) {
 }
 
 // Named types are defined once and referred to by name afterwards.
-Json FixedType(const std::string& name, int size, Json attributes, std::set<std::string>* named) {
+Json FixedType(const std::string& name, int size, const Json& attributes,
+               std::set<std::string>* named) {
   if (!named->insert(name).second) return name;
   Json type{{"type", "fixed"}, {"name", name}, {"size", size}};
   type.update(attributes);

@@ -285,7 +285,7 @@ arrow::Result<bool> CommitProperties(
     ARROW_RETURN_NOT_OK(CheckWritable(store, base.metadata, 1, kHighestPropertiesVersion));
     auto committed = store.Commit(base, updated);
     if (committed.ok()) return true;
-    const auto status = committed.status();
+    const auto& status = committed.status();
     if (KindOf(status) == FailureKind::kUnknown) {
       // If the table as it stands leaves nothing to change, it is as wanted.
       ARROW_ASSIGN_OR_RAISE(auto checks, Backoff::ForStatusChecks(base.metadata));
