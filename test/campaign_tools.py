@@ -12,14 +12,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestWriterV2
-from pyiceberg.table import StaticTable, Table
+from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
+from thalweg_test_tools import PROGRAM, Lake, hadoop_table, hadoop_version, local_path, newest_hadoop_metadata, run
 
-BIN = Path(os.environ.get("THALWEG_BIN", Path(__file__).parent.parent / "build" / "bin"))
 SCALE = float(os.environ.get("THALWEG_CAMPAIGN_SCALE", "0.1"))
 
 SCHEMA = pa.schema(
@@ -59,21 +58,10 @@ def make_rows(rng: np.random.Generator, first_id: int, count: int) -> pa.Table:
     )
 
 
-def run_thalweg(*arguments: str, environment: dict[str, str] | None = None, timeout: float = 120):
-    """Runs the program to its end."""
-    return subprocess.run(
-        [str(BIN / "thalweg"), *arguments],
-        env=os.environ | (environment or {}),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-
-
 def start_paused(arguments: list[str], point: str) -> subprocess.Popen:
     """Starts the program and returns once it has stopped itself at the named point; SIGCONT lets it go on."""
     process = subprocess.Popen(
-        [str(BIN / "thalweg"), *arguments],
+        [str(PROGRAM), *arguments],
         env=os.environ | {"THALWEG_PAUSE_POINT": point},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -86,44 +74,36 @@ def start_paused(arguments: list[str], point: str) -> subprocess.Popen:
     return process
 
 
-class SqliteLake:
+class SqliteLake(Lake):
     """A table in a PyIceberg SQLite catalog."""
 
     kind = "sqlite"
 
     def __init__(self, folder: Path):
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        uri = f"sqlite:///{folder}/catalog.db"
-        self.catalog = SqlCatalog("lake", uri=uri, warehouse=f"file://{folder}")
-        self.catalog.create_namespace_if_not_exists("db")
-        self.catalog.create_table("db.events", schema=SCHEMA, properties=PROPERTIES)
-        self.name = "lake.db.events"
-        self.options = ["--catalog-property", f"uri={uri}", "--catalog-property", f"warehouse=file://{folder}"]
-
-    def table(self) -> Table:
-        return self.catalog.load_table("db.events")
+        super().__init__(folder)
+        self.make_table("events", SCHEMA, PROPERTIES)
+        self.options = ["--catalog-property", f"uri={self.uri}", "--catalog-property", f"warehouse={self.warehouse}"]
 
     def append(self, rows: pa.Table) -> None:
         self.table().append(rows)
 
     def command(self, verb: str, *arguments: str) -> list[str]:
-        return [verb, self.name, *self.options, *arguments]
+        return [verb, "lake.db.events", *self.options, *arguments]
 
     def upgrade_to_version_3(self) -> None:
         """As another engine does it (PyIceberg does not): new metadata, swapped in the catalog."""
         table = self.table()
-        document = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
+        document = json.loads(Path(local_path(table.metadata_location)).read_text())
         document |= {"format-version": 3, "next-row-id": 0}
         location = (
             f"{table.location()}/metadata/{table.metadata.last_sequence_number + 90:05}-{uuid.uuid4()}.metadata.json"
         )
-        Path(location.removeprefix("file://")).write_text(json.dumps(document))
+        Path(local_path(location)).write_text(json.dumps(document))
         with sqlite3.connect(self.folder / "catalog.db") as catalog:
             catalog.execute("UPDATE iceberg_tables SET metadata_location = ?", (location,))
 
     def root(self) -> Path:
-        return Path(self.table().location().removeprefix("file://"))
+        return Path(local_path(self.table().location()))
 
 
 class HadoopLake:
@@ -139,24 +119,21 @@ class HadoopLake:
         self.options: list[str] = []
         self.batch = 0
         empty = self.stage(SCHEMA.empty_table())
-        made = run_thalweg("write", str(self.path), empty, "--mode", "create")
-        assert made.returncode == 0, made.stderr
+        made = run("write", self.path, empty, "--mode", "create")
+        assert made.code == 0, made.err
         self.set_properties(PROPERTIES)
 
     def set_properties(self, properties: dict[str, str]) -> None:
         """As another engine would: the next metadata file with the properties in it."""
-        newest = self.newest()
+        newest = newest_hadoop_metadata(self.path)
         document = json.loads(newest.read_text())
         document["properties"] |= properties
-        version = int(newest.name[1:].split(".")[0]) + 1
+        version = hadoop_version(newest) + 1
         (newest.parent / f"v{version}.metadata.json").write_text(json.dumps(document))
         (newest.parent / "version-hint.text").write_text(str(version))
 
-    def newest(self) -> Path:
-        return max((self.path / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
-
     def table(self) -> Table:
-        return StaticTable.from_metadata(str(self.newest()))
+        return hadoop_table(self.path)
 
     def stage(self, rows: pa.Table) -> str:
         self.batch += 1
@@ -168,8 +145,8 @@ class HadoopLake:
         # What the program appends is clustered, a small cube of one run: two of them are what a later run merges.
         half = rows.num_rows // 2
         for part in (rows.slice(0, half), rows.slice(half)):
-            done = run_thalweg("write", str(self.path), self.stage(part))
-            assert done.returncode == 0, done.stderr
+            done = run("write", self.path, self.stage(part))
+            assert done.code == 0, done.err
 
     def command(self, verb: str, *arguments: str) -> list[str]:
         return [verb, str(self.path), *arguments]
@@ -200,7 +177,7 @@ def commit_position_delete(table) -> int:
     """Deletes the first row of a live file by a position delete file; returns its id."""
     data_file = next(iter(table.scan().plan_files())).file
     path = data_file.file_path
-    victim = pq.read_table(path.removeprefix("file://"), columns=["id"])["id"][0].as_py()
+    victim = pq.read_table(local_path(path), columns=["id"])["id"][0].as_py()
     rows = pa.table(
         [pa.array([path]), pa.array([0], pa.int64())],
         schema=pa.schema(
@@ -211,7 +188,7 @@ def commit_position_delete(table) -> int:
         ),
     )
     location = f"{table.location()}/data/{uuid.uuid4()}-deletes.parquet"
-    local = location.removeprefix("file://")
+    local = local_path(location)
     pq.write_table(rows, local)
     delete_file = DataFile.from_args(
         content=DataFileContent.POSITION_DELETES,
@@ -230,13 +207,11 @@ def commit_position_delete(table) -> int:
 
 def ids_and_sum(table: Table) -> tuple[list[int], int]:
     """Every row's id in order, so that a lost or doubled row shows, and an order-free hash over whole rows."""
-    rows = table.scan().to_arrow()
-    columns = [rows[name].to_pylist() for name in SCHEMA.names]
-    digest = sum(hash(row) for row in zip(*columns, strict=True)) & ((1 << 128) - 1)
-    return sorted(columns[0]), digest
+    return expected([table.scan().to_arrow()])
 
 
 def expected(batches: list[pa.Table]) -> tuple[list[int], int]:
+    """What ids_and_sum() gives for a table of these rows."""
     rows = pa.concat_tables(batches)
     columns = [rows[name].to_pylist() for name in SCHEMA.names]
     digest = sum(hash(row) for row in zip(*columns, strict=True)) & ((1 << 128) - 1)
@@ -249,7 +224,7 @@ def referenced_files(table: Table) -> set[str]:
     for snapshot in table.snapshots():
         for manifest in snapshot.manifests(table.io):
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
-                found.add(entry.data_file.file_path.removeprefix("file://"))
+                found.add(local_path(entry.data_file.file_path))
     return found
 
 

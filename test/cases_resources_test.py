@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import duckdb_engine
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, TimestampType
-from thalweg_test_tools import EVENTS, KEYS, PROGRAM, Lake, duckdb_connection, local_path, make_rows
+from thalweg_test_tools import EVENTS, KEYS, PROGRAM, Lake, local_path, make_rows
 
 MIB = 1 << 20
 # What the process may hold beside its budget: code, libraries and fixed buffers.
@@ -37,7 +38,7 @@ def digest(table) -> list[tuple]:
     """Count and per-column order-free hash of the rows, as DuckDB reads them."""
     sums = ", ".join(f'bit_xor(hash("{name}"))' for name in table.schema().as_arrow().names)
     location = local_path(table.metadata_location)
-    return duckdb_connection().execute(f"SELECT count(*), {sums} FROM iceberg_scan('{location}')").fetchall()
+    return duckdb_engine.connect().execute(f"SELECT count(*), {sums} FROM iceberg_scan('{location}')").fetchall()
 
 
 def append_all(lake, name: str, batches) -> int:

@@ -4,7 +4,7 @@ import datetime
 import json
 from decimal import Decimal
 
-import duckdb
+import duckdb_engine
 import fastavro
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,6 @@ from thalweg_test_tools import (
     SMALL_CUBES,
     Lake,
     data_files,
-    duckdb_connection,
     local_path,
     make_rows,
     planned_files,
@@ -111,7 +110,7 @@ def test_nulls_of_every_accepted_type(shared, every_type, name):
     found = table.scan(row_filter=IsNull(name)).to_arrow()
     assert found.num_rows == nulls
     scan = f"iceberg_scan('{local_path(table.metadata_location)}')"
-    connection = duckdb_connection()
+    connection = duckdb_engine.connect()
     assert connection.execute(f'SELECT count(*) FROM {scan} WHERE "{name}" IS NULL').fetchone() == (nulls,)
     assert connection.execute(f"SELECT sum(id) FROM {scan}").fetchone() == (sum(range(COUNT)),)
 
@@ -141,7 +140,7 @@ def test_timestamps_keep_and_use_microseconds(shared, zone):
     table = shared.table(name)
     files = data_files(table)
     scan = f"iceberg_scan('{local_path(table.metadata_location)}')"
-    read = duckdb_connection().execute(f'SELECT epoch_us("at"), n FROM {scan}').fetchall()
+    read = duckdb_engine.connect().execute(f'SELECT epoch_us("at"), n FROM {scan}').fetchall()
     assert sorted(read) == sorted(zip(micros.tolist(), rows["n"].to_pylist(), strict=True))
     assert sorted(table.scan().to_arrow()["at"].cast(pa.int64()).to_pylist()) == sorted(micros.tolist())
     opened = []
@@ -370,7 +369,7 @@ def test_manifests_are_complete_for_every_reader(lake, hadoop):
     assert table.scan().to_arrow().num_rows == table.scan().count() == count
 
     # DuckDB: the table, its manifests as Avro, and its data files as plain Parquet.
-    connection = duckdb_connection()
+    connection = duckdb_engine.connect()
     location = local_path(table.metadata_location)
     listed = connection.execute(
         f"SELECT file_path, record_count FROM iceberg_metadata('{location}') WHERE status != 'DELETED'"
@@ -381,7 +380,7 @@ def test_manifests_are_complete_for_every_reader(lake, hadoop):
         path = local_path(manifest["manifest_path"])
         assert connection.execute(f"SELECT count(*) FROM read_avro('{path}')").fetchone()[0] >= 1
     paths = [local_path(path) for path in files]
-    assert duckdb.connect().execute("SELECT count(*) FROM read_parquet(?)", [paths]).fetchone() == (count,)
+    assert duckdb_engine.connect().execute("SELECT count(*) FROM read_parquet(?)", [paths]).fetchone() == (count,)
 
     # pyarrow: field ids in every data file, as the schema has them.
     for path in paths:

@@ -13,11 +13,11 @@ from campaign_tools import (
     intents,
     make_rows,
     referenced_files,
-    run_thalweg,
     start_paused,
 )
 from pyiceberg.expressions import LessThan
 from pyiceberg.types import StringType
+from thalweg_test_tools import run
 
 
 class Paused:
@@ -34,22 +34,15 @@ class Paused:
         self.process.send_signal(signal.SIGCONT)
         out, err = self.process.communicate(timeout=120)
         table = self.lake.table()
-        assert data_files_on_disk(self.lake.root()) - referenced_files(table) <= self.delete_files(table)
+        assert data_files_on_disk(self.lake.root()) - referenced_files(table) <= self.delete_files()
         assert intents(self.lake.root()) == []
         return self.process.returncode, out, err
 
-    @staticmethod
-    def delete_files(table) -> set[str]:
-        return {path for path in data_files_on_disk_of(table) if path.endswith("-deletes.parquet")}
+    def delete_files(self) -> set[str]:
+        return {path for path in data_files_on_disk(self.lake.root()) if path.endswith("-deletes.parquet")}
 
     def operations(self) -> list[str]:
         return [snapshot.summary.operation.value for snapshot in self.lake.table().snapshots()]
-
-
-def data_files_on_disk_of(table) -> set[str]:
-    from pathlib import Path
-
-    return data_files_on_disk(Path(table.location().removeprefix("file://")))
 
 
 @pytest.fixture
@@ -102,17 +95,17 @@ def test_a_partition_spec_ends_it(paused):
 
 
 def test_other_columns_declared_meanwhile_make_it_plan_again(paused):
-    done = run_thalweg(*paused.lake.command("set", "--columns", "event_time,user_id"))
-    assert done.returncode == 0, done.stderr
+    done = run(*paused.lake.command("set", "--columns", "event_time,user_id"))
+    assert done.code == 0, done.err
     code, _, error = paused.finish()
     assert code == 0, error
     assert ids_and_sum(paused.lake.table()) == expected(paused.batches)
-    spec = run_thalweg(*paused.lake.command("cubes"))
-    assert "event_time" in spec.stdout
+    spec = run(*paused.lake.command("cubes"))
+    assert "event_time" in spec.out
 
 
 def test_a_declaration_cleared_meanwhile_ends_it(paused):
-    assert run_thalweg(*paused.lake.command("clear")).returncode == 0
+    assert run(*paused.lake.command("clear")).code == 0
     code, _, error = paused.finish()
     assert code in (1, 2, 3) and "declar" in error
     assert ids_and_sum(paused.lake.table()) == expected(paused.batches)

@@ -4,6 +4,7 @@ Sized by THALWEG_CAMPAIGN_SCALE: at 1, 200 kills over both kinds of catalog.
 """
 
 import collections
+import os
 import random
 import signal
 import subprocess
@@ -12,7 +13,6 @@ import time
 import numpy as np
 import pytest
 from campaign_tools import (
-    BIN,
     SCALE,
     HadoopLake,
     SqliteLake,
@@ -23,9 +23,9 @@ from campaign_tools import (
     intents,
     make_rows,
     referenced_files,
-    run_thalweg,
     start_paused,
 )
+from thalweg_test_tools import PROGRAM, run
 
 # Where a process that dies there is seen from the commit.
 POINTS = {
@@ -51,14 +51,17 @@ CLEAN_POINTS = ["clean-before-delete", "clean-after-delete"]
 KILLS = int(50 * SCALE)  # for each kind of catalog and seed, and at least until each point was died at
 
 
+def dying_at(point: str) -> dict[str, str]:
+    return os.environ | {"THALWEG_CRASH_POINT": point}
+
+
 def kill_at_point(lake, point: str) -> int:
-    done = run_thalweg(*lake.command("optimize"), environment={"THALWEG_CRASH_POINT": point})
-    return done.returncode
+    return run(*lake.command("optimize"), environment=dying_at(point)).code
 
 
 def kill_at_random(lake, rng: random.Random, duration: float) -> int:
     process = subprocess.Popen(
-        [str(BIN / "thalweg"), *lake.command("optimize")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [str(PROGRAM), *lake.command("optimize")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     time.sleep(rng.random() * duration)
     process.send_signal(signal.SIGKILL)
@@ -88,9 +91,9 @@ def run_campaign(lake, seed: int, deaths: collections.Counter) -> None:
     for _ in range(4):
         grow(1000)
     start = time.monotonic()
-    whole = run_thalweg(*lake.command("optimize"))
+    whole = run(*lake.command("optimize"))
     duration = time.monotonic() - start
-    assert whole.returncode == 0, whole.stderr
+    assert whole.code == 0, whole.err
     points = list(POINTS[lake.kind])
 
     killed = turn = named = 0
@@ -116,14 +119,14 @@ def run_campaign(lake, seed: int, deaths: collections.Counter) -> None:
 
         if turn % 4 == 3:  # the one that cleans up dies too
             point = rng.choice(CLEAN_POINTS)
-            if run_thalweg(*lake.command("clean"), environment={"THALWEG_CRASH_POINT": point}).returncode < 0:
+            if run(*lake.command("clean"), environment=dying_at(point)).code < 0:
                 killed += 1
                 deaths["clean-up"] += 1
             assert ids_and_sum(lake.table()) == expected(batches), f"seed {seed}: rows differ after a death in clean-up"
 
         # A later run finishes the work and reclaims what the dead one left.
-        later = run_thalweg(*lake.command("optimize"))
-        assert later.returncode == 0, f"seed {seed}: {later.stderr}"
+        later = run(*lake.command("optimize"))
+        assert later.code == 0, f"seed {seed}: {later.err}"
         table = lake.table()
         assert ids_and_sum(table) == expected(batches), f"seed {seed}: rows differ after the later run"
         assert data_files_on_disk(lake.root()) <= referenced_files(table), f"seed {seed}: files of dead runs stayed"
@@ -142,10 +145,10 @@ def test_files_of_a_living_run_stay(make_lake, tmp_path):
     stopped = start_paused(lake.command("optimize"), "after-data-files")
     unfinished = data_files_on_disk(lake.root()) - referenced_files(lake.table())
     assert unfinished and intents(lake.root())
-    cleaned = run_thalweg(*lake.command("clean", "--orphan-age", "24h"))
-    assert cleaned.returncode == 0, cleaned.stderr
-    other = run_thalweg(*lake.command("optimize"))
-    assert other.returncode == 0, other.stderr
+    cleaned = run(*lake.command("clean", "--orphan-age", "24h"))
+    assert cleaned.code == 0, cleaned.err
+    other = run(*lake.command("optimize"))
+    assert other.code == 0, other.err
     assert unfinished <= data_files_on_disk(lake.root()), "files of a living run were deleted"
     stopped.send_signal(signal.SIGCONT)
     assert stopped.wait(timeout=120) in (0, 3)

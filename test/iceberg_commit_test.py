@@ -1,27 +1,24 @@
 """Commits of the native Iceberg code against independent readers and writers.
 
-Tables made by PyIceberg get our appends, overwrites and replaces; PyIceberg (and DuckDB, where its extension is
-there) must read the same rows, and fastavro the entries that the format asks for. The program is
+Tables made by PyIceberg get our appends, overwrites and replaces; PyIceberg and DuckDB must
+read the same rows, and fastavro the entries that the format asks for. The program is
 `thalweg_iceberg_test` in $THALWEG_BIN (default build/bin), driven by a request file.
 """
 
 import itertools
 import json
 import os
-import pathlib
-import subprocess
 
+import duckdb_engine
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
+from thalweg_test_tools import local_path, needs_interop, run_interop
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BIN = pathlib.Path(os.environ.get("THALWEG_BIN", ROOT / "build" / "bin"))
-PROGRAM = BIN / "thalweg_iceberg_test"
-pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} is not built")
+pytestmark = needs_interop
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 
@@ -29,14 +26,7 @@ EXISTING, ADDED, DELETED = 0, 1, 2
 def run(folder, request):
     folder.mkdir(exist_ok=True)
     (folder / "request.json").write_text(json.dumps(request))
-    result = subprocess.run(
-        [PROGRAM, "--gtest_filter=CommitInterop.Request"],
-        env={**os.environ, "THALWEG_INTEROP_DIR": str(folder)},
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "[  PASSED  ] 1 test" in result.stdout
+    run_interop("CommitInterop.Request", folder)
 
 
 def data_file(folder, name, values, first_id=1):
@@ -58,10 +48,6 @@ def keys(table):
     return sorted(table.scan().to_arrow()["k"].to_pylist())
 
 
-def local(location):
-    return location.removeprefix("file://")
-
-
 def live_numbers(table):
     """Data and file sequence number of each live file, as PyIceberg inherits them."""
     return {
@@ -72,13 +58,13 @@ def live_numbers(table):
 
 
 def manifest_list(snapshot):
-    with open(local(snapshot.manifest_list), "rb") as file:
+    with open(local_path(snapshot.manifest_list), "rb") as file:
         reader = fastavro.reader(file)
         return reader.metadata, list(reader)
 
 
 def entries(manifest):
-    with open(local(manifest["manifest_path"]), "rb") as file:
+    with open(local_path(manifest["manifest_path"]), "rb") as file:
         return list(fastavro.reader(file))
 
 
@@ -165,7 +151,7 @@ def test_replace_in_a_pyiceberg_table(tmp_path, catalog, table):
     assert header["format-version"] == "2"
     seen = {}
     for manifest in manifests:
-        assert manifest["manifest_length"] == os.path.getsize(local(manifest["manifest_path"]))
+        assert manifest["manifest_length"] == os.path.getsize(local_path(manifest["manifest_path"]))
         counts = {EXISTING: 0, ADDED: 0, DELETED: 0}
         least = []
         for entry in entries(manifest):
@@ -291,14 +277,6 @@ def test_a_hadoop_table(tmp_path):
     assert keys(table) == [1, 2]
     assert [s.summary.operation.value for s in table.snapshots()] == ["append", "replace"]
 
-    duckdb = pytest.importorskip("duckdb")
-    connection = duckdb.connect()
-    try:
-        for name in ("avro", "iceberg"):
-            module = pytest.importorskip(f"duckdb_extension_{name}")
-            folder = pathlib.Path(module.__file__).parent / "extensions"
-            connection.load_extension(str(next(folder.rglob(f"{name}.duckdb_extension"))))
+    with duckdb_engine.connect() as connection:
         rows = connection.execute(f"SELECT k FROM iceberg_scan('{metadata}') ORDER BY k").fetchall()
-    finally:
-        connection.close()
     assert rows == [(1,), (2,)]

@@ -6,14 +6,10 @@ see ManifestInterop there.
 
 import io
 import json
-import os
-import pathlib
 import random
-import subprocess
-import sysconfig
 import zlib
 
-import duckdb
+import duckdb_engine
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,35 +35,25 @@ from pyiceberg.table import StaticTable
 from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
+from thalweg_test_tools import needs_interop, run_interop
 
-BIN = pathlib.Path(os.environ.get("THALWEG_BIN", pathlib.Path(__file__).parents[1] / "build" / "bin"))
-PROGRAM = BIN / "thalweg_iceberg_test"
 CODECS = ["null", "deflate", "zstandard", "snappy"]
 RECODED = ["zstandard", "snappy"]
 MAPS = ["column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"]
 
-pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} is not built")
-
-
-def run(folder, name):
-    env = dict(os.environ, THALWEG_INTEROP_DIR=str(folder))
-    result = subprocess.run(
-        [PROGRAM, f"--gtest_filter=ManifestInterop.{name}"], env=env, capture_output=True, text=True, timeout=120
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "[  PASSED  ] 1 test" in result.stdout, result.stdout
+pytestmark = needs_interop
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written")
-    run(folder, "Write")
+    run_interop("ManifestInterop.Write", folder)
     return folder
 
 
 def read_back(folder):
     """What Thalweg reads from each in-*.avro of the folder."""
-    run(folder, "Read")
+    run_interop("ManifestInterop.Read", folder)
     return {path.stem: json.loads(path.read_text()) for path in folder.glob("in-*.json")}
 
 
@@ -384,19 +370,10 @@ def test_pyiceberg_reads_lists(written, codec, version):
             assert [{f: plain(getattr(p, f)) for f in fields} for p in manifest.partitions] == partitions
 
 
-def duckdb_with(*extensions):
-    connection = duckdb.connect(config={"allow_unsigned_extensions": True})
-    packages = pathlib.Path(sysconfig.get_paths()["purelib"])
-    for name in extensions:
-        (path,) = packages.glob(f"duckdb_extension_{name}/extensions/v{duckdb.__version__}/{name}.duckdb_extension")
-        connection.execute(f"LOAD '{path}'")
-    return connection
-
-
 # Its Avro library does not know zstandard.
 @pytest.mark.parametrize("name", ["manifest-deflate-v2-data", "manifest-deflate-v3-deletes", "manifest-snappy-v2-data"])
 def test_duckdb_reads_manifests(written, name):
-    connection = duckdb_with("avro")
+    connection = duckdb_engine.connect()
     rows = connection.execute(
         f"select status, data_file.file_path, data_file.record_count, data_file.lower_bounds "
         f"from read_avro('{written / name}.avro')"
@@ -412,7 +389,7 @@ def test_a_table_is_read(tmp_path):
     ids = [f.with_metadata({"PARQUET:field_id": str(i + 1)}) for i, f in enumerate(ids)]
     rows = pa.table({"a": [1, 2, 3], "b": ["x", None, "z"]}, schema=pa.schema(ids))
     pq.write_table(rows, tmp_path / "data.parquet")
-    run(tmp_path, "WriteTable")
+    run_interop("ManifestInterop.WriteTable", tmp_path)
     snapshot = {
         "snapshot-id": 77,
         "sequence-number": 1,
@@ -452,7 +429,7 @@ def test_a_table_is_read(tmp_path):
     # With a filter the bounds decide: they must let the file in, and keep it out.
     assert StaticTable.from_metadata(str(path)).scan(row_filter="a >= 3").to_arrow()["b"].to_pylist() == ["z"]
     assert list(StaticTable.from_metadata(str(path)).scan(row_filter="a > 3").plan_files()) == []
-    connection = duckdb_with("avro", "iceberg")
+    connection = duckdb_engine.connect()
     assert connection.execute(f"select * from iceberg_scan('{path}') order by a").fetchall() == [
         (1, "x"),
         (2, None),

@@ -8,8 +8,6 @@ import decimal
 import json
 import math
 import os
-import pathlib
-import subprocess
 import uuid
 
 import duckdb
@@ -28,28 +26,18 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask
 from pyiceberg.typedef import Record
+from thalweg_test_tools import needs_interop, run_interop
 
-BIN = pathlib.Path(os.environ.get("THALWEG_BIN", pathlib.Path(__file__).parents[1] / "build" / "bin"))
-PROGRAM = BIN / "thalweg_iceberg_test"
 D = decimal.Decimal
 EPOCH = dt.datetime(1970, 1, 1)
 
-pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} is not built")
-
-
-def run(folder, name):
-    env = dict(os.environ, THALWEG_INTEROP_DIR=str(folder))
-    result = subprocess.run(
-        [PROGRAM, f"--gtest_filter=ParquetInterop.{name}"], env=env, capture_output=True, text=True, timeout=120
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "[  PASSED  ] 1 test" in result.stdout, result.stdout
+pytestmark = needs_interop
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parquet")
-    run(folder, "WritesAllTypes")
+    run_interop("ParquetInterop.WritesAllTypes", folder)
     return folder
 
 
@@ -260,6 +248,6 @@ def test_reads_files_of_others(tmp_path):
     names = ["pyiceberg", "pyarrow", "pyarrow-v2", "pyarrow-int96", "duckdb"]
     for name in names:
         (tmp_path / f"{name}.schema.json").write_text(json.dumps(schema))
-    run(tmp_path, "RewritesFilesOfOthers")
+    run_interop("ParquetInterop.RewritesFilesOfOthers", tmp_path)
     for name in names:
         assert pq.read_table(tmp_path / f"{name}.out.parquet").to_pydict() == table.to_pydict(), name

@@ -1,27 +1,15 @@
 """Puffin files that Thalweg writes, read by PyIceberg (see PuffinInterop in thalweg_iceberg_test)."""
 
 import json
-import os
-import pathlib
-import subprocess
 
-import pytest
 from pyiceberg.table.puffin import PuffinFile
+from thalweg_test_tools import needs_interop, run_interop
 
-BIN = pathlib.Path(os.environ.get("THALWEG_BIN", pathlib.Path(__file__).parents[1] / "build" / "bin"))
-PROGRAM = BIN / "thalweg_iceberg_test"
-
-pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} is not built")
+pytestmark = needs_interop
 
 
 def test_pyiceberg_reads_what_is_written(tmp_path):
-    subprocess.run(
-        [PROGRAM, "--gtest_filter=PuffinInterop.Write"],
-        env=dict(os.environ, THALWEG_INTEROP_DIR=str(tmp_path)),
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    run_interop("PuffinInterop.Write", tmp_path)
     data = (tmp_path / "sample.puffin").read_bytes()
     expected = json.loads((tmp_path / "sample.json").read_text())
     file = PuffinFile(data)

@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from campaign_tools import BIN, SqliteLake, make_rows
+from campaign_tools import SqliteLake, make_rows
+from thalweg_test_tools import BIN
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = BIN.parent

