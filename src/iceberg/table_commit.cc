@@ -111,15 +111,33 @@ arrow::Status CheckDeclarationUnchanged(const TableMetadata& parent,
   return arrow::Status::OK();
 }
 
-/// Cube map for the new snapshot: the parent's, without what is removed, with the new run.
-auto CubeMapWriter(const TableStore& store, const std::vector<std::string>* removed,
-                   const Outputs* outputs, const RunRecord* run, const std::string& file_tag) {
-  return [&store, removed, outputs, run, file_tag](
+/// The cube map of a table as it was loaded before.
+struct PinnedCubes {
+  std::string metadata_location;
+  std::optional<int64_t> snapshot_id;
+  std::shared_ptr<const CurrentCubes> cubes;
+
+  bool Hold(const LoadedTable& table) const {
+    return table.metadata_location == metadata_location &&
+           table.metadata.current_snapshot_id() == snapshot_id;
+  }
+};
+
+/// Cube map for the new snapshot: the parent's (`pinned` while the table has not moved), without
+/// what is removed, with the new run.
+auto CubeMapWriter(const TableStore& store, PinnedCubes pinned,
+                   const std::vector<std::string>* removed, const Outputs* outputs,
+                   const RunRecord* run, const std::string& file_tag) {
+  return [&store, pinned = std::move(pinned), removed, outputs, run, file_tag](
              const LoadedTable& parent, const SnapshotFiles& files, int64_t snapshot_id,
              int64_t sequence_number) -> arrow::Result<std::optional<StatisticsFile>> {
-    ARROW_ASSIGN_OR_RAISE(auto cubes, LoadCubes(*store.io(), parent.metadata,
-                                                parent.metadata.current_snapshot_id(), files,
-                                                /*ignore_stored=*/false));
+    auto cubes = pinned.cubes;
+    if (!pinned.Hold(parent)) {
+      ARROW_ASSIGN_OR_RAISE(auto loaded, LoadCubes(*store.io(), parent.metadata,
+                                                   parent.metadata.current_snapshot_id(), files,
+                                                   /*ignore_stored=*/false));
+      cubes = std::make_shared<const CurrentCubes>(std::move(loaded));
+    }
     const std::unordered_set<std::string_view> gone(removed->begin(), removed->end());
     std::vector<RemovedUnit> removed_units;
     for (const auto& live : files.data_files) {
@@ -133,7 +151,7 @@ auto CubeMapWriter(const TableStore& store, const std::vector<std::string>* remo
     record.committed_millis = NowMillis();
     std::vector<CubeMap::Entry> added = outputs->cubes;
     for (auto& cube : added) cube.snapshot_id = record.snapshot_id;
-    const CubeMap map = DeriveCubeMap(cubes.map, removed_units, added, record, record.run_id);
+    const CubeMap map = DeriveCubeMap(cubes->map, removed_units, added, record, record.run_id);
     ARROW_ASSIGN_OR_RAISE(
         auto entry, StoreCubes(*store.io(), store.MetadataFolder(parent.metadata), map, snapshot_id,
                                sequence_number, file_tag, std::nullopt));
@@ -256,7 +274,9 @@ arrow::Result<CommitResult> IcebergTable::CommitRewrite(
     }
     return arrow::Status::OK();
   };
-  change.statistics = CubeMapWriter(*store_, &change.removed, &outputs, &run, change.commit_id);
+  change.statistics = CubeMapWriter(
+      *store_, {loaded_.metadata_location, loaded_.metadata.current_snapshot_id(), cubes},
+      &change.removed, &outputs, &run, change.commit_id);
   return Finish(CommitSnapshot(*store_, change), commit.base_snapshot);
 }
 
@@ -287,8 +307,10 @@ arrow::Result<CommitResult> IcebergTable::CommitWrite(
     return arrow::Status::OK();
   };
   if (!outputs.cubes.empty()) {
-    change.statistics =
-        CubeMapWriter(*store_, &change.removed, &outputs, &commit.run, change.commit_id);
+    ARROW_ASSIGN_OR_RAISE(auto cubes, Cubes());
+    change.statistics = CubeMapWriter(
+        *store_, {loaded_.metadata_location, loaded_.metadata.current_snapshot_id(), cubes},
+        &change.removed, &outputs, &commit.run, change.commit_id);
   }
   return Finish(CommitSnapshot(*store_, change), commit.base_snapshot);
 }
