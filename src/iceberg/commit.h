@@ -30,8 +30,6 @@ struct SnapshotFiles {
   std::vector<ManifestFile> manifests;  ///< of the manifest list, in its order
   std::vector<LiveFile> data_files;
   std::vector<LiveFile> delete_files;
-  std::vector<std::string>
-      manifest_schema_ids;  ///< "schema-id" of each manifest's header, "" when absent
   /// Each manifest's live files: positions [begin, end) in data_files or delete_files, as the
   /// manifest's content says.
   struct Range {

@@ -425,12 +425,4 @@ arrow::Result<ParquetFooter> ReadParquetFooter(const FileIO& io, const std::stri
   return footer;
 }
 
-arrow::Status CheckParquetSchema(const FileIO& io, const Schema& schema,
-                                 const std::string& location) {
-  ARROW_ASSIGN_OR_RAISE(auto metadata, ReadMetadata(io, location));
-  return WithParquetErrors(kReading, location, [&]() -> arrow::Status {
-    return MatchColumns(*metadata, schema, location).status();
-  });
-}
-
 }  // namespace thalweg::iceberg

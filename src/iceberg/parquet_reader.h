@@ -45,9 +45,4 @@ struct ParquetFooter {
 };
 arrow::Result<ParquetFooter> ReadParquetFooter(const FileIO& io, const std::string& location);
 
-/// Checks, from the footer alone, that field ids and types are those of the schema: what must hold
-/// before a plan is made of it.
-arrow::Status CheckParquetSchema(const FileIO& io, const Schema& schema,
-                                 const std::string& location);
-
 }  // namespace thalweg::iceberg

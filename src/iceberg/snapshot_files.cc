@@ -12,7 +12,6 @@ namespace {
 constexpr unsigned kReaders = 2;
 
 struct Contents {
-  std::string schema_id;
   std::vector<LiveFile> files;
   arrow::Status status;
 };
@@ -64,8 +63,7 @@ arrow::Status ReadContents(const FileIO& io, ManifestFile* manifest, Contents* c
     live.file = std::move(entry.file);
     return arrow::Status::OK();
   };
-  ARROW_ASSIGN_OR_RAISE(const auto header, ReadManifest(bytes, manifest->manifest_path, visit));
-  if (header.schema_id) contents->schema_id = std::to_string(*header.schema_id);
+  ARROW_RETURN_NOT_OK(ReadManifest(bytes, manifest->manifest_path, visit).status());
   // Lists of format version 1 may lack the counts, which newer lists must have.
   if (manifest->added_files_count == 0 && manifest->existing_files_count == 0 &&
       manifest->deleted_files_count == 0) {
@@ -127,7 +125,6 @@ arrow::Result<SnapshotFiles> ReadSnapshotFiles(const FileIO& io, const TableMeta
     target.insert(target.end(), std::make_move_iterator(contents[i].files.begin()),
                   std::make_move_iterator(contents[i].files.end()));
     files.ranges.push_back({begin, target.size()});
-    files.manifest_schema_ids.push_back(std::move(contents[i].schema_id));
   }
   return files;
 }
