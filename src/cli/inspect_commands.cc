@@ -107,7 +107,6 @@ std::string FormatTime(int64_t millis) {
                      parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
-Json KnownDepth(double depth) { return depth < 0 ? Json() : Json(depth); }
 std::string DepthText(double depth) { return depth < 0 ? "-" : fmt::format("{:.2f}", depth); }
 
 arrow::Status RunHistory(const Session& session, const std::string& name) {

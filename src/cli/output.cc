@@ -128,6 +128,8 @@ std::string SpecText(const ClusteringSpec& spec) {
        {"spec id", spec.SpecId()}});
 }
 
+Json KnownDepth(double depth) { return depth < 0 ? Json() : Json(depth); }
+
 std::string JoinNames(const std::vector<ClusteringColumn>& columns) {
   std::string joined;
   for (const auto& column : columns) joined += (joined.empty() ? "" : ", ") + column.name;

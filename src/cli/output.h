@@ -30,6 +30,9 @@ Json SpecJson(const ClusteringSpec& spec);
 /// The same as aligned lines.
 std::string SpecText(const ClusteringSpec& spec);
 
+/// A depth, null where it is not known (negative).
+Json KnownDepth(double depth);
+
 /// "a, b, c".
 std::string JoinNames(const std::vector<ClusteringColumn>& columns);
 

@@ -8,8 +8,6 @@
 namespace thalweg::cli {
 namespace {
 
-Json KnownDepth(double depth) { return depth < 0 ? Json() : Json(depth); }
-
 std::string DepthText(const OptimizeReport& report) {
   std::string text;
   if (report.depth_before >= 0) text = fmt::format("{:.2f}", report.depth_before);

@@ -2,13 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <hwy/targets.h>
-#include <fstream>
 #include <random>
 #include <set>
-#include <sstream>
 
-#include "util/json.h"
+#include "curve/test_util_internal.h"
 
 namespace thalweg {
 namespace {
@@ -19,22 +16,6 @@ u128 KeyFromHex(const std::string& hex) {
   u128 key = 0;
   for (char c : hex) key = key << 4 | static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
   return key;
-}
-
-// Runs `test` once for each instruction set of this processor.
-template <typename Test>
-void ForEachTarget(Test test) {
-  const int64_t all = hwy::SupportedTargets();
-  int tried = 0;
-  for (int64_t rest = all; rest != 0; rest &= rest - 1) {
-    const int64_t target = rest & ~(rest - 1);
-    hwy::SetSupportedTargetsForTest(target);
-    SCOPED_TRACE(hwy::TargetName(target));
-    test();
-    ++tried;
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  EXPECT_GE(tried, 1);
 }
 
 std::vector<std::vector<uint32_t>> RandomCoords(std::mt19937_64& random, int dims, int bits,
@@ -52,10 +33,7 @@ std::vector<std::vector<uint32_t>> RandomCoords(std::mt19937_64& random, int dim
 }
 
 TEST(Curve, Vectors) {
-  std::ifstream file(THALWEG_TEST_DATA "/quantile_rank_vectors.json");
-  std::stringstream text;
-  text << file.rdbuf();
-  auto vectors = ParseJson(text.str(), "vectors").ValueOrDie();
+  const Json vectors = QuantileRankVectors();
   int checked = 0;
   ForEachTarget([&] {
     for (const auto& entry : vectors["curve"]) {

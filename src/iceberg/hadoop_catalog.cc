@@ -105,20 +105,14 @@ class HadoopTable : public TableStore {
   }
 
   arrow::Result<LoadedTable> Load() override {
-    constexpr int kTries = 3;
-    arrow::Status status;
-    // Between the look-up and the read, another process may expire the version that was found.
-    for (int i = 0; i < kTries; ++i) {
+    return ReadCurrentMetadata(*io_, [&]() -> arrow::Result<std::string> {
       ARROW_ASSIGN_OR_RAISE(auto newest, NewestVersion(*io_, folder_));
       if (!newest) {
         return arrow::Status::KeyError("no table at ", location_,
                                        ": there is no v<N>.metadata.json in ", folder_);
       }
-      auto table = ReadMetadataFile(*io_, *newest);
-      if (table.ok() || !table.status().IsIOError()) return table;
-      status = table.status();
-    }
-    return status;
+      return *std::move(newest);
+    });
   }
 
   arrow::Result<LoadedTable> Commit(const LoadedTable& base,

@@ -36,12 +36,6 @@ class HadoopCatalogTest : public testing::Test {
     EXPECT_TRUE(created.ok()) << created.status().ToString();
     return *std::move(store);
   }
-  arrow::Result<LoadedTable> SetProperty(TableStore& store, const LoadedTable& base,
-                                         const std::string& key, const std::string& value) {
-    TableMetadata updated = base.metadata;
-    updated.SetProperties({{key, value}});
-    return store.Commit(base, updated);
-  }
   std::vector<std::string> Files() const { return FilesIn(location_ + "/metadata"); }
 
   TempFolder folder_;

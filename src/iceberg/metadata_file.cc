@@ -80,6 +80,19 @@ arrow::Result<LoadedTable> ReadMetadataFile(const FileIO& io, const std::string&
   return LoadedTable{location, std::move(metadata)};
 }
 
+arrow::Result<LoadedTable> ReadCurrentMetadata(
+    const FileIO& io, const std::function<arrow::Result<std::string>()>& look_up) {
+  constexpr int kTries = 3;
+  arrow::Status status;
+  for (int i = 0; i < kTries; ++i) {
+    ARROW_ASSIGN_OR_RAISE(const std::string location, look_up());
+    auto table = ReadMetadataFile(io, location);
+    if (table.ok() || !table.status().IsIOError()) return table;
+    status = table.status();
+  }
+  return status;
+}
+
 arrow::Result<std::string> MetadataFileSuffix(const TableMetadata& metadata) {
   std::string codec = metadata.property("write.metadata.compression-codec", "none");
   for (char& c : codec) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

@@ -2,6 +2,7 @@
 
 #include <arrow/result.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,11 @@ namespace thalweg::iceberg {
 
 /// Reads a table metadata file; gzip is recognised by its magic bytes, whatever the file's name.
 arrow::Result<LoadedTable> ReadMetadataFile(const FileIO& io, const std::string& location);
+
+/// Reads the metadata file that `look_up` names. Between the two another process may expire that
+/// version: a file that cannot be read is looked up again, three times in all.
+arrow::Result<LoadedTable> ReadCurrentMetadata(
+    const FileIO& io, const std::function<arrow::Result<std::string>()>& look_up);
 
 /// ".metadata.json" or ".gz.metadata.json", as the table's write.metadata.compression-codec says;
 /// an unknown codec is an error.

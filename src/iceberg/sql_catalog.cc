@@ -245,16 +245,7 @@ class SqlTable : public TableStore {
   }
 
   arrow::Result<LoadedTable> Load() override {
-    constexpr int kTries = 3;
-    arrow::Status status;
-    // Between the look-up and the read, another process may expire the version that was found.
-    for (int i = 0; i < kTries; ++i) {
-      ARROW_ASSIGN_OR_RAISE(const std::string location, CurrentLocation());
-      auto table = ReadMetadataFile(*io_, location);
-      if (table.ok() || !table.status().IsIOError()) return table;
-      status = table.status();
-    }
-    return status;
+    return ReadCurrentMetadata(*io_, [&] { return CurrentLocation(); });
   }
 
   arrow::Result<LoadedTable> Commit(const LoadedTable& base,

@@ -63,12 +63,6 @@ class SqlCatalogTest : public testing::Test {
     EXPECT_TRUE(created.ok()) << created.status().ToString();
     return *std::move(store);
   }
-  arrow::Result<LoadedTable> SetProperty(TableStore& store, const LoadedTable& base,
-                                         const std::string& key, const std::string& value) {
-    TableMetadata updated = base.metadata;
-    updated.SetProperties({{key, value}});
-    return store.Commit(base, updated);
-  }
 
   TempFolder folder_;
   std::string file_ = folder_ / "catalog.db";

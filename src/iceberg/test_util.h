@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "iceberg/catalog.h"
 #include "iceberg/schema.h"
 
 namespace thalweg::iceberg {
@@ -56,6 +57,14 @@ inline Schema OneColumn() {
   field.type = std::make_shared<Type>(type);
   schema.fields.push_back(std::move(field));
   return schema;
+}
+
+/// Commits one property on top of `base`.
+inline arrow::Result<LoadedTable> SetProperty(TableStore& store, const LoadedTable& base,
+                                              const std::string& key, const std::string& value) {
+  TableMetadata updated = base.metadata;
+  updated.SetProperties({{key, value}});
+  return store.Commit(base, updated);
 }
 
 }  // namespace thalweg::iceberg

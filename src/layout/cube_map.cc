@@ -48,12 +48,6 @@ arrow::Result<std::string> FromHex(const Json& json) {
   return bytes;
 }
 
-arrow::Result<int64_t> GetCount(const Json& object, const char* key) {
-  ARROW_ASSIGN_OR_RAISE(int64_t count, GetInt64(object, key, kWhat));
-  if (count < 0) return Invalid("{}: \"{}\" is negative", kWhat, key);
-  return count;
-}
-
 arrow::Result<double> GetShare(const Json& object, const char* key) {
   ARROW_ASSIGN_OR_RAISE(double share, GetDouble(object, key, kWhat));
   if (!(share >= 0 && share <= 1)) return Invalid("{}: \"{}\" is not between 0 and 1", kWhat, key);
@@ -146,12 +140,12 @@ arrow::Result<RunRecord> RunFromJson(const Json& json) {
   ARROW_ASSIGN_OR_RAISE(run.run_id, GetString(json, "run-id", kWhat));
   ARROW_ASSIGN_OR_RAISE(run.snapshot_id, GetString(json, "snapshot-id", kWhat));
   ARROW_ASSIGN_OR_RAISE(run.spec_id, GetString(json, "spec-id", kWhat));
-  ARROW_ASSIGN_OR_RAISE(run.committed_millis, GetCount(json, "committed-ms"));
-  ARROW_ASSIGN_OR_RAISE(run.rows, GetCount(json, "rows"));
-  ARROW_ASSIGN_OR_RAISE(run.source_units, GetCount(json, "source-units"));
-  ARROW_ASSIGN_OR_RAISE(run.source_bytes, GetCount(json, "source-bytes"));
-  ARROW_ASSIGN_OR_RAISE(run.output_units, GetCount(json, "output-units"));
-  ARROW_ASSIGN_OR_RAISE(run.output_bytes, GetCount(json, "output-bytes"));
+  ARROW_ASSIGN_OR_RAISE(run.committed_millis, GetCount(json, "committed-ms", kWhat));
+  ARROW_ASSIGN_OR_RAISE(run.rows, GetCount(json, "rows", kWhat));
+  ARROW_ASSIGN_OR_RAISE(run.source_units, GetCount(json, "source-units", kWhat));
+  ARROW_ASSIGN_OR_RAISE(run.source_bytes, GetCount(json, "source-bytes", kWhat));
+  ARROW_ASSIGN_OR_RAISE(run.output_units, GetCount(json, "output-units", kWhat));
+  ARROW_ASSIGN_OR_RAISE(run.output_bytes, GetCount(json, "output-bytes", kWhat));
   ARROW_ASSIGN_OR_RAISE(run.depth_before, FindDepth(json, "depth-before"));
   ARROW_ASSIGN_OR_RAISE(run.predicted_depth, FindDepth(json, "predicted-depth"));
   ARROW_ASSIGN_OR_RAISE(run.achieved_depth, FindDepth(json, "achieved-depth"));
@@ -186,8 +180,8 @@ arrow::Result<CubeMap::Entry> CubeFromJson(const Json& json) {
   ARROW_ASSIGN_OR_RAISE(cube.run_id, GetString(json, "run-id", kWhat));
   ARROW_ASSIGN_OR_RAISE(cube.spec_id, GetString(json, "spec-id", kWhat));
   ARROW_ASSIGN_OR_RAISE(cube.snapshot_id, GetString(json, "snapshot-id", kWhat));
-  ARROW_ASSIGN_OR_RAISE(cube.rows, GetCount(json, "rows"));
-  ARROW_ASSIGN_OR_RAISE(cube.bytes, GetCount(json, "bytes"));
+  ARROW_ASSIGN_OR_RAISE(cube.rows, GetCount(json, "rows", kWhat));
+  ARROW_ASSIGN_OR_RAISE(cube.bytes, GetCount(json, "bytes", kWhat));
   ARROW_ASSIGN_OR_RAISE(const Json* field_ids, GetArray(json, "field-ids", kWhat));
   if (field_ids->empty() || field_ids->size() > kMostColumns) {
     return Invalid("{}: cube {} has {} clustering columns", kWhat, cube.cube_id, field_ids->size());

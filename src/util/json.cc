@@ -49,6 +49,12 @@ arrow::Result<int64_t> GetInt64(const Json& object, const char* key, std::string
   return value->get<int64_t>();
 }
 
+arrow::Result<int64_t> GetCount(const Json& object, const char* key, std::string_view what) {
+  ARROW_ASSIGN_OR_RAISE(const int64_t count, GetInt64(object, key, what));
+  if (count < 0) return Invalid("{}: \"{}\" is negative ({})", what, key, count);
+  return count;
+}
+
 arrow::Result<bool> GetBool(const Json& object, const char* key, std::string_view what) {
   ARROW_ASSIGN_OR_RAISE(const Json* value, Member(object, key, what, "a boolean",
                                                   [](const Json& j) { return j.is_boolean(); }));

@@ -23,6 +23,8 @@ arrow::Result<Json> ParseJson(std::string_view text, std::string_view what);
 /// names `what` and the key.
 arrow::Result<std::string> GetString(const Json& object, const char* key, std::string_view what);
 arrow::Result<int64_t> GetInt64(const Json& object, const char* key, std::string_view what);
+/// An integer that is not negative.
+arrow::Result<int64_t> GetCount(const Json& object, const char* key, std::string_view what);
 arrow::Result<bool> GetBool(const Json& object, const char* key, std::string_view what);
 arrow::Result<double> GetDouble(const Json& object, const char* key, std::string_view what);
 /// The member as an array or object; the pointer is into `object`.

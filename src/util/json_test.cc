@@ -31,11 +31,12 @@ TEST(Json, DeepNestingIsRefused) {
 TEST(Json, CheckedMembers) {
   const Json object =
       ParseJson(
-          R"({"s":"t","i":-5,"big":18446744073709551615,"b":true,"d":2.5,"a":[1],"o":{"k":1},"n":null})",
+          R"({"s":"t","i":-5,"none":0,"big":18446744073709551615,"b":true,"d":2.5,"a":[1],"o":{"k":1},"n":null})",
           "doc")
           .ValueOrDie();
   EXPECT_EQ(*GetString(object, "s", "doc"), "t");
   EXPECT_EQ(*GetInt64(object, "i", "doc"), -5);
+  EXPECT_EQ(*GetCount(object, "none", "doc"), 0);
   EXPECT_EQ(*GetBool(object, "b", "doc"), true);
   EXPECT_EQ(*GetDouble(object, "d", "doc"), 2.5);
   EXPECT_EQ(*GetDouble(object, "i", "doc"), -5.0);
@@ -48,10 +49,11 @@ TEST(Json, CheckedMembers) {
   for (const auto& status :
        {GetString(object, "i", "doc").status(), GetString(object, "absent", "doc").status(),
         GetString(object, "n", "doc").status(), GetInt64(object, "d", "doc").status(),
-        GetInt64(object, "big", "doc").status(), GetBool(object, "i", "doc").status(),
-        GetDouble(object, "s", "doc").status(), GetArray(object, "o", "doc").status(),
-        GetObject(object, "a", "doc").status(), FindString(object, "i", "doc").status(),
-        FindInt64(object, "s", "doc").status(), GetString(object["a"], "s", "doc").status()}) {
+        GetInt64(object, "big", "doc").status(), GetCount(object, "i", "doc").status(),
+        GetBool(object, "i", "doc").status(), GetDouble(object, "s", "doc").status(),
+        GetArray(object, "o", "doc").status(), GetObject(object, "a", "doc").status(),
+        FindString(object, "i", "doc").status(), FindInt64(object, "s", "doc").status(),
+        GetString(object["a"], "s", "doc").status()}) {
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.message().rfind("doc", 0), 0u) << status.message();
   }
