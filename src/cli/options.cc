@@ -99,15 +99,6 @@ std::string SpillFolder(const ExecuteOptions& options) {
   return folder == nullptr || *folder == '\0' ? "/tmp" : folder;
 }
 
-void AddTargetRows(CLI::App* command, int64_t* rows) {
-  command
-      ->add_option("--target-rows-per-fragment,--target-rows-per-file", *rows,
-                   "largest number of rows of a written fragment or file, before the size (default: "
-                   "the table's)")
-      ->check(CLI::PositiveNumber)
-      ->option_text("N");
-}
-
 void AddPlanOptions(CLI::App* command, PlanFlags* flags) {
   const char* budgets = "Budgets (hard limits on what one command reads; none by default)";
   AddCount(command, "--max-source-files,--max-source-fragments", &flags->plan.budgets.max_units,
@@ -129,34 +120,18 @@ void AddPlanOptions(CLI::App* command, PlanFlags* flags) {
         auto bytes = ParseBytes(text);
         return bytes.ok() && *bytes == 0 ? std::string("must be above 0") : std::string();
       });
-  AddTargetRows(command, &flags->target_file_rows);
+  command
+      ->add_option("--target-rows-per-fragment,--target-rows-per-file", flags->target_file_rows,
+                   "rows of written fragments or files, before the size")
+      ->check(CLI::PositiveNumber)
+      ->option_text("N");
   AddBytes(command, "--max-task-bytes", &flags->plan.max_task_bytes,
            "split a larger selection into tasks along the curve (default: never)");
-  AddParsed<bool>(command, "--sort-scope", &flags->plan.sort_per_stretch, "table|group",
-                  ParseSortScope,
-                  "table (default): one sort of all that is selected; group: one for each stretch of "
-                  "neighbouring fragments that reaches the target (Lance)");
-  command->add_flag("--no-index-update{false}", flags->update_indexes,
-                    "sort fragments that indexes cover differently apart, rather than bring the "
-                    "indexes up to date first (Lance)");
   command
       ->add_option(
           "--run-id", flags->run_id,
           "name of this run; repeating a command with the same name is safe (default: a new UUID)")
       ->option_text("ID");
-}
-
-arrow::Result<PlanInputs> PlanFlags::For(const Table& table) const {
-  PlanInputs inputs;
-  ARROW_ASSIGN_OR_RAISE(inputs.sizes, table.output_sizes());
-  if (target_file_bytes > 0) inputs.sizes.target_file_bytes = target_file_bytes;
-  if (target_file_rows > 0) inputs.sizes.target_file_rows = target_file_rows;
-  ARROW_ASSIGN_OR_RAISE(const Budgets budgets, table.budgets());
-  inputs.options = plan;
-  inputs.options.budgets = plan.budgets.Or(budgets);
-  inputs.options.target_file_bytes = inputs.sizes.target_file_bytes;
-  inputs.options.target_file_rows = inputs.sizes.target_file_rows;
-  return inputs;
 }
 
 arrow::Status PlanFlags::Check() const {

@@ -45,7 +45,6 @@ class Optimizer {
         }
         ARROW_RETURN_NOT_OK(AfterFailure(attempt.status()));
       }
-      RefreshStatistics();
       if (report_.outcome != "nothing-to-do") report_.depth_after = MeasureDepth(table_, spec_);
     }
     intent_.reset();
@@ -55,20 +54,6 @@ class Optimizer {
   }
 
  private:
-  /// The rewrite is valid whatever becomes of this.
-  void RefreshStatistics() {
-    const auto refreshed = table_.RefreshStatistics(spec_);
-    if (refreshed.ok()) {
-      report_.notes.insert(report_.notes.end(), refreshed->begin(), refreshed->end());
-    } else {
-      report_.notes.push_back(fmt::format(
-          "the statistics of the clustering columns could not be refreshed, the next run tries "
-          "again: {}",
-          refreshed.status().message()));
-    }
-    if (report_.outcome == "nothing-to-do") report_.snapshot_after = table_.snapshot_id();
-  }
-
   /// Plans at the newest snapshot and carries the plan out. True: nothing remains to be done.
   arrow::Result<bool> PlanAndCommit() {
     ARROW_RETURN_NOT_OK(options_.execute.stop.Poll());
@@ -80,14 +65,10 @@ class Optimizer {
     prepare.run_id = run_id_;
     prepare.target_file_bytes =
         options_.target_file_bytes > 0 ? options_.target_file_bytes : sizes.target_file_bytes;
-    prepare.target_file_rows =
-        options_.target_file_rows > 0 ? options_.target_file_rows : sizes.target_file_rows;
+    prepare.target_file_rows = options_.target_file_rows;
     prepare.target_row_group_bytes = sizes.target_row_group_bytes;
-    ARROW_ASSIGN_OR_RAISE(const Budgets table_budgets, table_.budgets());
     PlanOptions plan_options = options_.plan;
     plan_options.target_file_bytes = prepare.target_file_bytes;
-    plan_options.target_file_rows = prepare.target_file_rows;
-    plan_options.budgets = plan_options.budgets.Or(table_budgets);
     ARROW_ASSIGN_OR_RAISE(auto plan, MakePlan(layout, spec_, plan_options));
     notes.insert(notes.end(), plan.notes.begin(), plan.notes.end());
     notes.insert(notes.end(), layout.notes.begin(), layout.notes.end());
@@ -105,15 +86,6 @@ class Optimizer {
       report_.depth_after = plan.depth_before;
       report_.snapshot_after = table_.snapshot_id();
       return true;
-    }
-    if (options_.update_indexes) {
-      std::vector<std::string> ids;
-      for (const Selection& selection : plan.selections) {
-        for (int unit : selection.units) ids.push_back(layout.units[unit].id);
-      }
-      ARROW_ASSIGN_OR_RAISE(const auto unified, table_.UnifyIndexes(ids, /*dry_run=*/false));
-      if (!unified.note.empty()) report_.notes.push_back(unified.note);
-      if (unified.committed) return false;  // the plan was made for the version before
     }
     depths_ = {plan.depth_before, plan.depth_after, plan.correction};
     report_.predicted_depth = plan.depth_after;

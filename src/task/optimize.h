@@ -15,8 +15,7 @@ struct OptimizeOptions {
   ExecuteOptions execute;
   std::string run_id;              ///< "": a new UUID
   int64_t target_file_bytes = -1;  ///< -1: the table's
-  int64_t target_file_rows = -1;   ///< -1: the table's
-  bool update_indexes = true;      ///< false: units that indexes cover differently are sorted apart
+  int64_t target_file_rows = -1;
   double orphan_age_seconds = 86400;
   int max_replans = 10;  ///< conflicts that plan again before giving up (kConflict)
   /// Wait before the first new plan; doubled for each further one (up to 64 times), give or take a
