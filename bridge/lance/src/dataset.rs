@@ -1,0 +1,275 @@
+//! Opening and creating datasets, and what all the other modules need to know about one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::RecordBatchIterator;
+use arrow_schema::{Schema as ArrowSchema, SchemaRef};
+use lance::dataset::builder::DatasetBuilder;
+use lance::dataset::transaction::{Operation, Transaction, TransactionBuilder};
+use lance::dataset::{CommitBuilder, InsertBuilder, WriteMode, WriteParams};
+use lance::index::DatasetIndexExt;
+use lance::session::Session;
+use lance::{Dataset, datatypes::Field};
+use lance_file::version::{ConcreteFileVersion, LanceFileVersion};
+use lance_io::object_store::{
+    ObjectStore, ObjectStoreParams, ObjectStoreRegistry, StorageOptionsAccessor,
+};
+use lance_table::feature_flags::{
+    FLAG_FRAGMENT_REUSE_INDEX, ensure_can_write_manifest, managed_blobs_enabled,
+};
+use lance_table::format::{Fragment, IndexMetadata};
+use lance_table::io::manifest::read_manifest_indexes;
+use lance_table::system_index::frag_reuse::FRAG_REUSE_INDEX_NAME;
+use object_store::path::Path;
+use serde::Deserialize;
+
+use crate::error::{Failure, Outcome};
+
+/// The string maps of requests: storage options, configuration, transaction properties.
+pub type StringMap = HashMap<String, String>;
+
+/// Upper bounds of the caches of one open dataset, in bytes. Lance's own defaults are made for
+/// servers (7 GiB) and no caller could account for them.
+const METADATA_CACHE: usize = 128 << 20;
+const INDEX_CACHE: usize = 256 << 20;
+
+/// One version of one dataset: what a handle of the C ABI stands for.
+pub struct DatasetHandle {
+    pub dataset: Arc<Dataset>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CreateRequest {
+    /// "2.0", "2.1", …; Lance's default when left out.
+    storage_version: Option<String>,
+    stable_row_ids: Option<bool>,
+    config: StringMap,
+}
+
+/// Caches of its own for each open dataset: they are keyed by version numbers, which a dataset that
+/// is dropped and made anew would share. The stores and their connections are the process's.
+fn session() -> Arc<Session> {
+    static STORES: OnceLock<Arc<ObjectStoreRegistry>> = OnceLock::new();
+    let stores = STORES.get_or_init(Default::default).clone();
+    Arc::new(Session::new(INDEX_CACHE, METADATA_CACHE, stores))
+}
+
+fn store_params(options: StringMap) -> Option<ObjectStoreParams> {
+    (!options.is_empty()).then(|| ObjectStoreParams {
+        storage_options_accessor: Some(Arc::new(StorageOptionsAccessor::with_static_options(
+            options,
+        ))),
+        ..Default::default()
+    })
+}
+
+/// Opens the version, or the latest one for 0.
+pub async fn open(uri: &str, options: StringMap, version: u64) -> Outcome<Dataset> {
+    if uri.is_empty() {
+        return Err(Failure::invalid("the dataset's path is empty"));
+    }
+    let mut builder = DatasetBuilder::from_uri(uri).with_session(session());
+    if !options.is_empty() {
+        builder = builder.with_storage_options(options);
+    }
+    if version != 0 {
+        builder = builder.with_version(version);
+    }
+    Ok(Box::pin(builder.load()).await?)
+}
+
+/// Creates an empty dataset.
+pub async fn create(
+    uri: &str,
+    options: StringMap,
+    schema: ArrowSchema,
+    request: CreateRequest,
+) -> Outcome<Dataset> {
+    let storage_version = request
+        .storage_version
+        .map(|text| {
+            text.parse::<LanceFileVersion>()
+                .map_err(|error| Failure::from(error).context("storage_version"))
+        })
+        .transpose()?;
+    if storage_version.map(LanceFileVersion::resolve) == Some(ConcreteFileVersion::V1) {
+        return Err(Failure::not_supported(
+            "datasets of the legacy storage version cannot be written",
+        ));
+    }
+    let stable_row_ids = request.stable_row_ids.unwrap_or(false);
+    let session = session();
+    let params = WriteParams {
+        mode: WriteMode::Create,
+        data_storage_version: storage_version,
+        enable_stable_row_ids: stable_row_ids,
+        store_params: store_params(options),
+        session: Some(session.clone()),
+        ..Default::default()
+    };
+    let schema: SchemaRef = Arc::new(schema);
+    let nothing = RecordBatchIterator::new(std::iter::empty(), schema);
+    let insert = InsertBuilder::new(uri).with_params(&params);
+    let mut transaction = Box::pin(insert.execute_uncommitted_stream(nothing)).await?;
+    if let Operation::Overwrite {
+        config_upsert_values,
+        ..
+    } = &mut transaction.operation
+        && !request.config.is_empty()
+    {
+        config_upsert_values
+            .get_or_insert_default()
+            .extend(request.config);
+    }
+    // No retries: a dataset that another process created in between is not overwritten.
+    let mut commit = CommitBuilder::new(uri)
+        .use_stable_row_ids(stable_row_ids)
+        .with_session(session)
+        .with_max_retries(0);
+    if let Some(version) = storage_version {
+        commit = commit.with_storage_format(version);
+    }
+    if let Some(params) = params.store_params.clone() {
+        commit = commit.with_store_params(params);
+    }
+    Ok(Box::pin(commit.execute(transaction)).await?)
+}
+
+/// A handle at the latest version now in storage.
+pub async fn latest(dataset: &Dataset) -> Outcome<Dataset> {
+    let mut latest = dataset.clone();
+    latest.checkout_latest().await?;
+    Ok(latest)
+}
+
+/// A transaction read at `read_version`.
+pub fn transaction(read_version: u64, operation: Operation, properties: StringMap) -> Transaction {
+    TransactionBuilder::new(read_version, operation)
+        .transaction_properties((!properties.is_empty()).then(|| Arc::new(properties)))
+        .build()
+}
+
+/// Commits; `retries` is the number of attempts against other writers (None: Lance's default).
+pub async fn commit(
+    dataset: &Arc<Dataset>,
+    transaction: Transaction,
+    retries: Option<u32>,
+) -> Outcome<Dataset> {
+    let mut builder = CommitBuilder::new(dataset.clone());
+    if let Some(retries) = retries {
+        builder = builder.with_max_retries(retries);
+    }
+    Ok(Box::pin(builder.execute(transaction)).await?)
+}
+
+/// All indexes of the manifest as it stores them, also those that this build cannot read and
+/// with the fragments that are gone still in their bitmaps.
+pub async fn stored_indices(dataset: &Dataset) -> Outcome<Vec<IndexMetadata>> {
+    let store = primary_store(dataset).await?;
+    Ok(read_manifest_indexes(&store, dataset.manifest_location(), dataset.manifest()).await?)
+}
+
+/// Whether the dataset has a fragment-reuse index, or ever had a tagged one.
+pub fn has_fragment_reuse(dataset: &Dataset, stored: &[IndexMetadata]) -> bool {
+    let flags = dataset.manifest().reader_feature_flags | dataset.manifest().writer_feature_flags;
+    flags & FLAG_FRAGMENT_REUSE_INDEX != 0
+        || stored
+            .iter()
+            .any(|index| index.name == FRAG_REUSE_INDEX_NAME)
+}
+
+/// Why this library cannot write the dataset; None when it can.
+pub fn unwritable(dataset: &Dataset, stored: &[IndexMetadata]) -> Option<String> {
+    let manifest = dataset.manifest();
+    if let Err(error) = ensure_can_write_manifest(manifest) {
+        return Some(Failure::from(error).message);
+    }
+    if manifest.data_storage_format.lance_file_format() == ConcreteFileVersion::V1 {
+        return Some("its storage version is the legacy one (0.1)".to_string());
+    }
+    if has_fragment_reuse(dataset, stored) {
+        return Some(
+            "it has a fragment-reuse index (compaction with deferred index remapping)".to_string(),
+        );
+    }
+    if !matches!(managed_blobs_enabled(&manifest.schema), Ok(false)) || manifest.has_managed_blobs()
+    {
+        return Some("it stores managed blobs".to_string());
+    }
+    manifest.schema.fields.iter().find_map(|field| {
+        nested_blob(field).then(|| format!("column {} has blobs inside of it", field.name))
+    })
+}
+
+fn nested_blob(field: &Field) -> bool {
+    // A blob's own parts are children as well.
+    !field.is_blob()
+        && field
+            .children
+            .iter()
+            .any(|child| child.is_blob() || nested_blob(child))
+}
+
+/// Fails with NOT_SUPPORTED where [`unwritable`] gives a reason.
+pub async fn require_writable(dataset: &Dataset) -> Outcome<Vec<IndexMetadata>> {
+    let stored = stored_indices(dataset).await?;
+    match unwritable(dataset, &stored) {
+        Some(reason) => Err(Failure::not_supported(format!(
+            "the dataset cannot be written: {reason}"
+        ))),
+        None => Ok(stored),
+    }
+}
+
+/// The usable ones among the dataset's indexes, by uuid.
+pub async fn usable_indices(dataset: &Dataset) -> Outcome<Arc<Vec<IndexMetadata>>> {
+    Ok(dataset.load_indices().await?)
+}
+
+pub async fn primary_store(dataset: &Dataset) -> Outcome<Arc<ObjectStore>> {
+    Ok(dataset.object_store(None).await?)
+}
+
+/// The dataset's root in its store.
+pub fn root(dataset: &Dataset) -> Path {
+    dataset.branch_location().path
+}
+
+/// A path relative to the root as one of the store. Parts "." and ".." and absolute paths are
+/// refused.
+pub fn inside(dataset: &Dataset, relative: &str) -> Outcome<Path> {
+    if relative.is_empty() || relative.starts_with('/') {
+        return Err(Failure::invalid(format!(
+            "not a path inside of the dataset: {relative:?}"
+        )));
+    }
+    let relative = Path::parse(relative)?;
+    Ok(root(dataset).parts().chain(relative.parts()).collect())
+}
+
+/// A fragment of this version; NOT_FOUND otherwise.
+pub fn fragment(dataset: &Dataset, id: u64) -> Outcome<Fragment> {
+    dataset
+        .fragments()
+        .iter()
+        .find(|fragment| fragment.id == id)
+        .cloned()
+        .ok_or_else(|| {
+            Failure::not_found(format!(
+                "version {} has no fragment {id}",
+                dataset.manifest().version
+            ))
+        })
+}
+
+/// A top-level column; NOT_FOUND otherwise.
+pub fn column<'a>(dataset: &'a Dataset, name: &str) -> Outcome<&'a Field> {
+    dataset
+        .schema()
+        .fields
+        .iter()
+        .find(|field| field.name == name)
+        .ok_or_else(|| Failure::not_found(format!("the dataset has no top-level column {name:?}")))
+}

@@ -1,0 +1,357 @@
+//! Zone maps, and bringing indexes to where a rewrite can take them along.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array};
+use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
+use lance::Dataset;
+use lance::dataset::index::LanceIndexStoreExt;
+use lance::dataset::transaction::Operation;
+use lance::index::optimize::plan_optimize_indices;
+use lance::index::{CreateIndexBuilder, DatasetIndexExt};
+use lance_index::IndexType;
+use lance_index::optimize::OptimizeOptions;
+use lance_index::scalar::lance_format::LanceIndexStore;
+use lance_index::scalar::{BuiltinIndexType, IndexStore, ScalarIndexParams};
+use lance_table::format::IndexMetadata;
+use roaring::RoaringBitmap;
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::{
+    StringMap, column, commit, has_fragment_reuse, require_writable, stored_indices, transaction,
+    usable_indices,
+};
+use crate::describe::{is_kept, is_zone_map};
+use crate::error::{Failure, Outcome};
+use crate::stream::BatchStream;
+
+/// What the names of the zone maps that this library makes begin with; the column follows.
+const ZONE_MAP_PREFIX: &str = "thalweg_zonemap_";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneMapRequest {
+    columns: Vec<String>,
+    #[serde(default)]
+    rows_per_zone: u64,
+    #[serde(default)]
+    properties: StringMap,
+}
+
+#[derive(Serialize)]
+pub struct RefreshedZoneMaps {
+    version: u64,
+    created: Vec<String>,
+    refreshed: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnifyRequest {
+    fragments: Vec<u64>,
+    #[serde(default)]
+    dry_run: bool,
+    #[serde(default)]
+    properties: StringMap,
+}
+
+#[derive(Serialize)]
+pub struct Unified {
+    version: u64,
+    merged: BTreeSet<String>,
+    unindexed_rows: u64,
+}
+
+/// Creates the missing zone maps and refreshes the others, all in one commit.
+pub async fn refresh_zone_maps(
+    dataset: &Arc<Dataset>,
+    request: ZoneMapRequest,
+) -> Outcome<RefreshedZoneMaps> {
+    let stored = require_writable(dataset).await?;
+    let usable = usable_indices(dataset).await?;
+    let mut missing = Vec::new();
+    let mut stale = BTreeSet::new();
+    let mut seen = HashSet::new();
+    for name in &request.columns {
+        let field = column(dataset, name)?;
+        if !seen.insert(name) {
+            continue;
+        }
+        let maps: Vec<&IndexMetadata> = usable
+            .iter()
+            .filter(|index| is_zone_map(index) && index.keyed_field() == Some(field.id))
+            .collect();
+        match maps.first() {
+            None => missing.push(name.clone()),
+            // One complete zone map is enough; of several incomplete ones the first is refreshed.
+            Some(first) => {
+                let names: BTreeSet<&str> = maps.iter().map(|map| map.name.as_str()).collect();
+                let complete = names.iter().any(|name| is_complete(dataset, &maps, name));
+                if !complete {
+                    stale.insert(first.name.clone());
+                }
+            }
+        }
+    }
+    // Zones of no rows are of no use, and an index without any cannot be refreshed later.
+    if dataset.fragments().is_empty() {
+        missing.clear();
+        stale.clear();
+    }
+
+    let mut new_indices = Vec::new();
+    let mut removed_indices = Vec::new();
+    for name in &missing {
+        new_indices.push(new_zone_map(dataset, &stored, name, request.rows_per_zone).await?);
+    }
+    if !stale.is_empty() {
+        let options = OptimizeOptions::merge(1).index_names(stale.iter().cloned().collect());
+        let (added, removed) = optimized(dataset, &stored, &options).await?;
+        new_indices.extend(added);
+        removed_indices.extend(removed);
+    }
+    let created = new_indices
+        .iter()
+        .take(missing.len())
+        .map(|index| index.name.clone())
+        .collect();
+    if new_indices.is_empty() {
+        return Ok(RefreshedZoneMaps {
+            version: dataset.manifest().version,
+            created,
+            refreshed: Vec::new(),
+        });
+    }
+    let operation = Operation::CreateIndex {
+        new_indices,
+        removed_indices,
+    };
+    let transaction = transaction(dataset.manifest().version, operation, request.properties);
+    let committed = commit(dataset, transaction, None).await?;
+    Ok(RefreshedZoneMaps {
+        version: committed.manifest().version,
+        created,
+        refreshed: stale.into_iter().collect(),
+    })
+}
+
+/// Whether the segments of this name cover every live fragment.
+fn is_complete(dataset: &Dataset, segments: &[&IndexMetadata], name: &str) -> bool {
+    let covered = segments
+        .iter()
+        .filter(|index| index.name == name)
+        .filter_map(|index| index.fragment_bitmap.as_ref())
+        .fold(RoaringBitmap::new(), |all, some| all | some);
+    dataset.fragment_bitmap().is_subset(&covered)
+}
+
+async fn new_zone_map(
+    dataset: &Arc<Dataset>,
+    stored: &[IndexMetadata],
+    column: &str,
+    rows_per_zone: u64,
+) -> Outcome<IndexMetadata> {
+    let mut params = ScalarIndexParams::for_builtin(BuiltinIndexType::ZoneMap);
+    if rows_per_zone > 0 {
+        // Seeds are left to Lance: it turns them on where scanning the column anew would cost more.
+        params = params.with_params(&serde_json::json!({ "rows_per_zone": rows_per_zone }));
+    }
+    let taken = |name: &str| stored.iter().any(|index| index.name == name);
+    let mut name = format!("{ZONE_MAP_PREFIX}{column}");
+    let mut count = 2;
+    while taken(&name) {
+        name = format!("{ZONE_MAP_PREFIX}{column}_{count}");
+        count += 1;
+    }
+    let mut dataset = dataset.as_ref().clone();
+    let path = lance_core::datatypes::format_field_path(&[column]);
+    let columns = [path.as_str()];
+    let mut builder =
+        CreateIndexBuilder::new(&mut dataset, &columns, IndexType::ZoneMap, &params).name(name);
+    Ok(Box::pin(builder.execute_uncommitted()).await?)
+}
+
+/// What an optimization of indexes would commit: the new segments and those that they replace.
+async fn optimized(
+    dataset: &Arc<Dataset>,
+    stored: &[IndexMetadata],
+    options: &OptimizeOptions,
+) -> Outcome<(Vec<IndexMetadata>, Vec<IndexMetadata>)> {
+    let plan = Box::pin(plan_optimize_indices(dataset, options)).await?;
+    let mut built = Vec::with_capacity(plan.tasks.len());
+    for task in &plan.tasks {
+        built.extend(Box::pin(task.execute(dataset)).await?);
+    }
+    let mut added = Vec::new();
+    let mut replaced = HashSet::new();
+    for merge in &plan.merges {
+        if let Some(result) = Box::pin(merge.execute(dataset, &built)).await? {
+            replaced.extend(result.replaces);
+            added.push(result.segment);
+        }
+    }
+    let removed = stored
+        .iter()
+        .filter(|index| replaced.contains(&index.uuid))
+        .cloned()
+        .collect();
+    Ok((added, removed))
+}
+
+/// Merges the segments of every index that a rewrite of these fragments as one group would be
+/// refused for, into one that covers everything.
+pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Unified> {
+    require_writable(dataset).await?;
+    let mut wanted = RoaringBitmap::new();
+    for id in &request.fragments {
+        let fragment = crate::dataset::fragment(dataset, *id)?;
+        wanted.insert(fragment.id as u32);
+    }
+    let usable = usable_indices(dataset).await?;
+    let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
+    for index in usable.iter().filter(|index| is_kept(index)) {
+        by_name.entry(&index.name).or_default().push(index);
+    }
+    by_name.retain(|_, segments| {
+        segments.iter().any(|index| match &index.fragment_bitmap {
+            // Unknown coverage: the rewrite refuses it, a merge records it.
+            None => true,
+            Some(bitmap) => {
+                let covered = (bitmap & &wanted).len();
+                covered != 0 && covered != wanted.len()
+            }
+        })
+    });
+    let mut unindexed_rows = 0;
+    for segments in by_name.values() {
+        let covered = segments
+            .iter()
+            .filter_map(|index| index.fragment_bitmap.as_ref())
+            .fold(RoaringBitmap::new(), |all, some| all | some);
+        for fragment in dataset.get_fragments() {
+            if !covered.contains(fragment.id() as u32) {
+                unindexed_rows += fragment.count_rows(None).await? as u64;
+            }
+        }
+    }
+    let merged: BTreeSet<String> = by_name.keys().map(|name| (*name).to_string()).collect();
+    let most = by_name.values().map(Vec::len).max().unwrap_or(0);
+    let mut version = dataset.manifest().version;
+    if !merged.is_empty() && !request.dry_run {
+        let mut options =
+            OptimizeOptions::merge(most).index_names(merged.iter().cloned().collect());
+        if !request.properties.is_empty() {
+            options = options.transaction_properties(request.properties);
+        }
+        let mut moved = dataset.as_ref().clone();
+        Box::pin(moved.optimize_indices(&options)).await?;
+        version = moved.manifest().version;
+    }
+    Ok(Unified {
+        version,
+        merged,
+        unindexed_rows,
+    })
+}
+
+/// Lance's own name of a zone map's file.
+const ZONE_MAP_FILE: &str = "zonemap.lance";
+
+/// The zones of the zone maps on one column, as the files have them.
+pub async fn zones(dataset: &Arc<Dataset>, name: &str) -> Outcome<BatchStream> {
+    let field = column(dataset, name)?;
+    let stored = stored_indices(dataset).await?;
+    if has_fragment_reuse(dataset, &stored) {
+        return Err(Failure::not_supported(
+            "zones of a dataset with a fragment-reuse index",
+        ));
+    }
+    let usable = usable_indices(dataset).await?;
+    let maps: Vec<&IndexMetadata> = usable
+        .iter()
+        .filter(|index| is_zone_map(index) && index.keyed_field() == Some(field.id))
+        .collect();
+    // Of several zone maps one that is complete, else the first.
+    let names: BTreeSet<&str> = maps.iter().map(|map| map.name.as_str()).collect();
+    let Some(chosen) = names
+        .iter()
+        .find(|name| is_complete(dataset, &maps, name))
+        .or_else(|| names.first())
+    else {
+        return Err(Failure::not_found(format!(
+            "column {name:?} has no zone map"
+        )));
+    };
+    let schema = Arc::new(zone_schema(&field.data_type()));
+    let mut batches = Vec::new();
+    for map in maps.iter().filter(|map| map.name == **chosen) {
+        let live = match &map.fragment_bitmap {
+            Some(bitmap) => bitmap & dataset.fragment_bitmap().as_ref(),
+            None => dataset.fragment_bitmap().as_ref().clone(),
+        };
+        if live.is_empty() {
+            continue;
+        }
+        let store = LanceIndexStore::from_dataset_for_existing(dataset, map).await?;
+        let file = store.open_index_file(ZONE_MAP_FILE).await?;
+        let read = file.read_range(0..file.num_rows(), None).await?;
+        batches.push(live_zones(&read, &schema, &live)?);
+    }
+    BatchStream::from_batches(schema, batches)
+}
+
+fn zone_schema(values: &DataType) -> ArrowSchema {
+    let number = |name: &str| ArrowField::new(name, DataType::UInt64, false);
+    ArrowSchema::new(vec![
+        number("fragment_id"),
+        number("zone_start"),
+        number("zone_length"),
+        ArrowField::new("min", values.clone(), true),
+        ArrowField::new("max", values.clone(), true),
+        number("null_count"),
+        number("nan_count"),
+    ])
+}
+
+fn live_zones(
+    zones: &RecordBatch,
+    schema: &Arc<ArrowSchema>,
+    live: &RoaringBitmap,
+) -> Outcome<RecordBatch> {
+    let missing = |name: &str| Failure::invalid(format!("the zone map has no column {name}"));
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        let name = field.name();
+        let column = zones.column_by_name(name).ok_or_else(|| missing(name))?;
+        // Lance counts nulls and NaNs in 32 bits.
+        let column = match column.as_primitive_opt::<UInt32Type>() {
+            Some(counts) if field.data_type() == &DataType::UInt64 => {
+                Arc::new(UInt64Array::from_iter_values(
+                    counts.values().iter().map(|count| u64::from(*count)),
+                ))
+            }
+            _ if column.data_type() != field.data_type() => {
+                arrow::compute::cast(column, field.data_type())?
+            }
+            _ => column.clone(),
+        };
+        columns.push(column);
+    }
+    let fragments = columns
+        .first()
+        .and_then(|column| column.as_primitive_opt::<UInt64Type>())
+        .ok_or_else(|| missing("fragment_id"))?;
+    let wanted: BooleanArray = fragments
+        .values()
+        .iter()
+        .map(|id| Some(u32::try_from(*id).is_ok_and(|id| live.contains(id))))
+        .collect();
+    let all = RecordBatch::try_new(schema.clone(), columns)?;
+    if wanted.true_count() == wanted.len() {
+        return Ok(all);
+    }
+    Ok(arrow::compute::filter_record_batch(&all, &wanted)?)
+}
