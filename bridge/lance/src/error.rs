@@ -158,6 +158,15 @@ fn kind_of_source(source: &(dyn std::error::Error + 'static)) -> Kind {
     source.source().map_or(Kind::Internal, kind_of_source)
 }
 
+/// What lance puts in front of the messages of its kinds.
+const LABELS: [&str; 5] = [
+    "LanceError(IO): ",
+    "LanceError(Arrow): ",
+    "LanceError(Schema): ",
+    "LanceError(Index): ",
+    "Invalid user input: ",
+];
+
 /// Longest message that is handed on, in bytes.
 const MAX_MESSAGE: usize = 2000;
 
@@ -189,11 +198,8 @@ pub fn one_line(message: &str) -> String {
         }
         line.push_str(cut);
     }
-    for label in [
-        "LanceError(IO): ",
-        "LanceError(Arrow): ",
-        "LanceError(Schema): ",
-    ] {
+    // The kind says it already.
+    for label in LABELS {
         line = line.replace(label, "");
     }
     if line.len() > MAX_MESSAGE {

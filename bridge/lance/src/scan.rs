@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt8Type;
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::Schema as ArrowSchema;
+use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
 use futures::{StreamExt, TryStreamExt};
 use lance::Dataset;
 use lance::dataset::scanner::Scanner;
+use lance_arrow::ARROW_EXT_NAME_KEY;
 use lance_core::datatypes::{BlobHandling, BlobKind, Field, Projection, Schema};
 use lance_core::{
     ROW_ADDR_FIELD, ROW_CREATED_AT_VERSION_FIELD, ROW_ID_FIELD, ROW_LAST_UPDATED_AT_VERSION_FIELD,
@@ -128,9 +129,25 @@ pub async fn scan(dataset: &Arc<Dataset>, request: ScanRequest) -> Outcome<Batch
 
 /// The whole schema as scans of all columns give it.
 pub fn schema(dataset: &Arc<Dataset>) -> ArrowSchema {
-    Projection::full(dataset.clone())
+    let all = Projection::full(dataset.clone())
         .with_blob_handling(BlobHandling::AllBinary)
-        .to_arrow_schema()
+        .to_arrow_schema();
+    let fields: Vec<ArrowField> = all
+        .fields()
+        .iter()
+        .zip(&dataset.schema().fields)
+        .map(|(field, stored)| {
+            let mut field = field.as_ref().clone();
+            if stored.is_blob_v2() {
+                // The mark of the stored form: what is given are plain bytes.
+                let mut metadata = field.metadata().clone();
+                metadata.remove(ARROW_EXT_NAME_KEY);
+                field.set_metadata(metadata);
+            }
+            field
+        })
+        .collect();
+    ArrowSchema::new_with_metadata(fields, all.metadata)
 }
 
 fn columns_of(dataset: &Dataset, names: &[String]) -> Outcome<Schema> {
