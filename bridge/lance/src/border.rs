@@ -68,10 +68,21 @@ fn quiet_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         std::panic::set_hook(Box::new(|info| {
-            let message = info.to_string();
+            let text = info.payload_as_str().unwrap_or("no message");
+            // Not in the form that messages are rid of.
+            let message = match info.location() {
+                Some(at) => format!("{text} ({} line {})", short(at.file()), at.line()),
+                None => text.to_string(),
+            };
             LAST_PANIC.with(|last| *last.borrow_mut() = Some(message));
         }));
     });
+}
+
+/// The last three parts of a path: enough to find a source file of a crate.
+fn short(path: &str) -> String {
+    let parts: Vec<&str> = path.rsplit('/').take(3).collect();
+    parts.into_iter().rev().collect::<Vec<_>>().join("/")
 }
 
 /// The library's threads, made at first use.

@@ -1,6 +1,7 @@
 //! Opening and creating datasets, and what all the other modules need to know about one.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::RecordBatchIterator;
@@ -23,8 +24,9 @@ use lance_table::io::manifest::read_manifest_indexes;
 use lance_table::system_index::frag_reuse::FRAG_REUSE_INDEX_NAME;
 use object_store::path::Path;
 use serde::Deserialize;
+use uuid::Uuid;
 
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Kind, Outcome};
 
 /// The string maps of requests: storage options, configuration, transaction properties.
 pub type StringMap = HashMap<String, String>;
@@ -127,6 +129,7 @@ pub async fn create(
     let mut commit = CommitBuilder::new(uri)
         .use_stable_row_ids(stable_row_ids)
         .with_session(session)
+        .with_timeout(None)
         .with_max_retries(0);
     if let Some(version) = storage_version {
         commit = commit.with_storage_format(version);
@@ -157,11 +160,33 @@ pub async fn commit(
     transaction: Transaction,
     retries: Option<u32>,
 ) -> Outcome<Dataset> {
-    let mut builder = CommitBuilder::new(dataset.clone());
+    // Without a time limit: one that strikes leaves open whether the commit happened.
+    let mut builder = CommitBuilder::new(dataset.clone()).with_timeout(None);
     if let Some(retries) = retries {
         builder = builder.with_max_retries(retries);
     }
     Ok(Box::pin(builder.execute(transaction)).await?)
+}
+
+/// Commits indexes that were built for it, and removes their files where that certainly failed.
+pub async fn commit_indices(
+    dataset: &Dataset,
+    built: Vec<Uuid>,
+    commit: impl Future<Output = Outcome<Dataset>>,
+) -> Outcome<Dataset> {
+    match commit.await {
+        Err(failure) if failure.kind != Kind::Unknown => {
+            if let Ok(store) = primary_store(dataset).await {
+                for uuid in built {
+                    // What is left over is in nobody's way.
+                    let folder = dataset.indices_dir().join(uuid.to_string());
+                    let _ = store.remove_dir_all(folder).await;
+                }
+            }
+            Err(failure)
+        }
+        outcome => outcome,
+    }
 }
 
 /// All indexes of the manifest as it stores them, also those that this build cannot read and

@@ -10,8 +10,8 @@ use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
 use lance::Dataset;
 use lance::dataset::index::LanceIndexStoreExt;
 use lance::dataset::transaction::Operation;
-use lance::index::optimize::plan_optimize_indices;
-use lance::index::{CreateIndexBuilder, DatasetIndexExt};
+use lance::index::CreateIndexBuilder;
+use lance::index::optimize::{IndexSegmentResult, commit_optimize_indices, plan_optimize_indices};
 use lance_index::IndexType;
 use lance_index::optimize::OptimizeOptions;
 use lance_index::scalar::lance_format::LanceIndexStore;
@@ -21,8 +21,8 @@ use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::{
-    StringMap, column, commit, has_fragment_reuse, require_writable, stored_indices, transaction,
-    usable_indices,
+    StringMap, column, commit, commit_indices, has_fragment_reuse, require_writable,
+    stored_indices, transaction, usable_indices,
 };
 use crate::describe::{is_kept, is_zone_map};
 use crate::error::{Failure, Outcome};
@@ -109,9 +109,11 @@ pub async fn refresh_zone_maps(
     }
     if !stale.is_empty() {
         let options = OptimizeOptions::merge(1).index_names(stale.iter().cloned().collect());
-        let (added, removed) = optimized(dataset, &stored, &options).await?;
-        new_indices.extend(added);
-        removed_indices.extend(removed);
+        for result in optimized(dataset, &options).await? {
+            let replaced = |index: &&IndexMetadata| result.replaces.contains(&index.uuid);
+            removed_indices.extend(stored.iter().filter(replaced).cloned());
+            new_indices.push(result.segment);
+        }
     }
     let created = new_indices
         .iter()
@@ -125,12 +127,14 @@ pub async fn refresh_zone_maps(
             refreshed: Vec::new(),
         });
     }
+    let built = new_indices.iter().map(|index| index.uuid).collect();
     let operation = Operation::CreateIndex {
         new_indices,
         removed_indices,
     };
     let transaction = transaction(dataset.manifest().version, operation, request.properties);
-    let committed = commit(dataset, transaction, None).await?;
+    let committing = commit(dataset, transaction, None);
+    let committed = commit_indices(dataset, built, committing).await?;
     Ok(RefreshedZoneMaps {
         version: committed.manifest().version,
         created,
@@ -174,31 +178,21 @@ async fn new_zone_map(
     Ok(Box::pin(builder.execute_uncommitted()).await?)
 }
 
-/// What an optimization of indexes would commit: the new segments and those that they replace.
+/// The new segments of an optimization of indexes, and which ones they replace; not committed.
 async fn optimized(
     dataset: &Arc<Dataset>,
-    stored: &[IndexMetadata],
     options: &OptimizeOptions,
-) -> Outcome<(Vec<IndexMetadata>, Vec<IndexMetadata>)> {
+) -> Outcome<Vec<IndexSegmentResult>> {
     let plan = Box::pin(plan_optimize_indices(dataset, options)).await?;
     let mut built = Vec::with_capacity(plan.tasks.len());
     for task in &plan.tasks {
         built.extend(Box::pin(task.execute(dataset)).await?);
     }
-    let mut added = Vec::new();
-    let mut replaced = HashSet::new();
+    let mut results = Vec::with_capacity(plan.merges.len());
     for merge in &plan.merges {
-        if let Some(result) = Box::pin(merge.execute(dataset, &built)).await? {
-            replaced.extend(result.replaces);
-            added.push(result.segment);
-        }
+        results.extend(Box::pin(merge.execute(dataset, &built)).await?);
     }
-    let removed = stored
-        .iter()
-        .filter(|index| replaced.contains(&index.uuid))
-        .cloned()
-        .collect();
-    Ok((added, removed))
+    Ok(results)
 }
 
 /// Merges the segments of every index that a rewrite of these fragments as one group would be
@@ -246,9 +240,15 @@ pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Uni
         if !request.properties.is_empty() {
             options = options.transaction_properties(request.properties);
         }
+        let results = optimized(dataset, &options).await?;
+        let built = results.iter().map(|result| result.segment.uuid).collect();
         let mut moved = dataset.as_ref().clone();
-        Box::pin(moved.optimize_indices(&options)).await?;
-        version = moved.manifest().version;
+        let committing = async {
+            Box::pin(commit_optimize_indices(&mut moved, results, &options)).await?;
+            Ok(moved)
+        };
+        let committed = commit_indices(dataset, built, committing).await?;
+        version = committed.manifest().version;
     }
     Ok(Unified {
         version,

@@ -11,6 +11,7 @@ mod describe;
 mod error;
 mod files;
 mod fragment;
+mod import;
 mod indexes;
 mod lineage;
 mod local_file;
@@ -22,9 +23,8 @@ mod writer;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 
-use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, RecordBatch, StructArray};
 use arrow_schema::Schema as ArrowSchema;
 
 use border::{check_out, give, give_json, json, run, text, wait};
@@ -61,27 +61,6 @@ unsafe fn writing<'a>(writer: *mut ThalwegLanceWriter) -> Outcome<&'a mut DataFi
         None => Err(Failure::invalid("the writer is NULL")),
     }
 }
-
-/// A schema of the caller's, moved out and released.
-unsafe fn import_schema(schema: *mut FFI_ArrowSchema) -> Outcome<FFI_ArrowSchema> {
-    if schema.is_null() {
-        return Err(Failure::invalid("the schema is NULL"));
-    }
-    // Arrow asserts where it meets a released schema, and does not tell.
-    let release = unsafe {
-        *schema
-            .cast::<Option<unsafe extern "C" fn()>>()
-            .add(SCHEMA_RELEASE)
-    };
-    if release.is_none() {
-        return Err(Failure::invalid("the schema is released already"));
-    }
-    Ok(unsafe { FFI_ArrowSchema::from_raw(schema) })
-}
-
-/// Place of `release` among the members of the C data interface's schema, all of which have the
-/// size of a pointer.
-const SCHEMA_RELEASE: usize = 7;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn thalweg_lance_abi_version() -> i32 {
@@ -141,7 +120,7 @@ pub unsafe extern "C" fn thalweg_lance_create(
 ) -> c_int {
     run(|| {
         // Consumed whatever follows.
-        let schema = unsafe { import_schema(schema) };
+        let schema = unsafe { import::schema(schema) };
         check_out(out)?;
         let uri = unsafe { text(uri, "the dataset's path") }?;
         let options: StringMap = unsafe { json(options, "storage options") }?;
@@ -274,31 +253,15 @@ pub unsafe extern "C" fn thalweg_lance_writer_write(
 ) -> c_int {
     run(|| {
         // Both are consumed whatever follows.
-        let schema = unsafe { import_schema(schema) };
+        let schema = unsafe { import::schema(schema) };
         if batch.is_null() {
             return Err(Failure::invalid("the batch is NULL"));
         }
         let batch = unsafe { FFI_ArrowArray::from_raw(batch) };
         let writer = unsafe { writing(writer) }?;
-        let batch = unsafe { import_batch(batch, &schema?) }?;
+        let batch = unsafe { import::batch(batch, &schema?) }?;
         wait(writer.write(batch))
     })
-}
-
-unsafe fn import_batch(batch: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Outcome<RecordBatch> {
-    if batch.is_released() {
-        return Err(Failure::invalid("the batch is released already"));
-    }
-    let described = ArrowSchema::try_from(schema)?;
-    let data = unsafe { from_ffi(batch, schema) }?;
-    let rows = StructArray::from(data);
-    if rows.null_count() > 0 {
-        return Err(Failure::invalid(
-            "a batch with rows that are null as a whole",
-        ));
-    }
-    let (_, columns, _) = rows.into_parts();
-    Ok(RecordBatch::try_new(Arc::new(described), columns)?)
 }
 
 #[unsafe(no_mangle)]

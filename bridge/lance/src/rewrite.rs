@@ -18,7 +18,9 @@ use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::dataset::{StringMap, commit, latest, require_writable, transaction, usable_indices};
+use crate::dataset::{
+    StringMap, commit, commit_indices, latest, require_writable, transaction, usable_indices,
+};
 use crate::describe::is_kept;
 use crate::error::{Failure, Outcome};
 use crate::fragment::FragmentJson;
@@ -65,6 +67,8 @@ pub struct Checked {
 pub struct Prepared {
     latest: Arc<Dataset>,
     transaction: Transaction,
+    /// The remapped indexes' new files.
+    built: Vec<Uuid>,
     remapped: BTreeSet<String>,
     dropped: BTreeSet<String>,
 }
@@ -405,6 +409,12 @@ pub async fn prepare(checked: Checked, moves: Option<Moves>) -> Outcome<Prepared
         }
         dropped.extend(to_remap.difference(&remapped).cloned());
     }
+    // Indexes of nothing but deleted rows keep their files.
+    let built = rewritten_indices
+        .iter()
+        .filter(|index| index.new_id != index.old_id)
+        .map(|index| index.new_id)
+        .collect();
     let operation = Operation::Rewrite {
         groups,
         rewritten_indices,
@@ -415,13 +425,15 @@ pub async fn prepare(checked: Checked, moves: Option<Moves>) -> Outcome<Prepared
     Ok(Prepared {
         latest,
         transaction,
+        built,
         remapped,
         dropped,
     })
 }
 
 pub async fn finish(prepared: Prepared) -> Outcome<Rewritten> {
-    let committed = commit(&prepared.latest, prepared.transaction, None).await?;
+    let committing = commit(&prepared.latest, prepared.transaction, None);
+    let committed = commit_indices(&prepared.latest, prepared.built, committing).await?;
     Ok(Rewritten {
         version: committed.manifest().version,
         remapped: prepared.remapped,
