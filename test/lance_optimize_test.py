@@ -1,4 +1,4 @@
-"""What optimize makes of a Lance dataset: which fragments it takes, the fragments that it writes, and what is skipped."""
+"""What optimize makes of a Lance dataset: which fragments it takes, what it writes, and what is skipped then."""
 
 import numpy as np
 import pyarrow as pa
