@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "iceberg/iceberg_table.h"
+#include "lance/lance_table.h"
 #include "layout/plan_json.h"
 #include "table/open.h"
 #include "task/optimize.h"
@@ -14,7 +15,10 @@ namespace {
 
 arrow::Result<std::unique_ptr<Table>> Open(const TableName& table) {
   static std::once_flag registered;
-  std::call_once(registered, [] { RegisterTableFormat(iceberg::IcebergFormat()); });
+  std::call_once(registered, [] {
+    RegisterTableFormat(lance::LanceFormat());
+    RegisterTableFormat(iceberg::IcebergFormat());
+  });
   return OpenTable(table.name, table.catalog_properties);
 }
 

@@ -15,6 +15,7 @@
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "iceberg/iceberg_table.h"
+#include "lance/lance_table.h"
 #include "table/open.h"
 #include "util/status.h"
 #include "util/version.h"
@@ -151,6 +152,7 @@ int Main(int argc, const char* const* argv) {
   Session session;
   try {
     if (auto status = arrow::compute::Initialize(); !status.ok()) return Report(session, status);
+    RegisterTableFormat(lance::LanceFormat());
     RegisterTableFormat(iceberg::IcebergFormat());
     return Run(argc, argv, session);
   } catch (const std::bad_alloc&) {

@@ -30,6 +30,7 @@ arrow::Result<Resolved> Resolve(const std::string& text,
   Resolved resolved;
   ARROW_ASSIGN_OR_RAISE(resolved.address, ParseTableAddress(text));
   const TableAddress& address = resolved.address;
+  resolved.catalog = overrides;
   if (!address.is_path) {
     ARROW_ASSIGN_OR_RAISE(resolved.catalog, CatalogProperties(address.catalog, overrides));
   }
