@@ -158,11 +158,12 @@ async fn new_zone_map(
     column: &str,
     rows_per_zone: u64,
 ) -> Outcome<IndexMetadata> {
-    let mut params = ScalarIndexParams::for_builtin(BuiltinIndexType::ZoneMap);
+    // With seeds, for every type: appends by other writers bring their zones along.
+    let mut wishes = serde_json::json!({ "use_seeds": true });
     if rows_per_zone > 0 {
-        // Seeds are left to Lance: it turns them on where scanning the column anew would cost more.
-        params = params.with_params(&serde_json::json!({ "rows_per_zone": rows_per_zone }));
+        wishes["rows_per_zone"] = rows_per_zone.into();
     }
+    let params = ScalarIndexParams::for_builtin(BuiltinIndexType::ZoneMap).with_params(&wishes);
     let taken = |name: &str| stored.iter().any(|index| index.name == name);
     let mut name = format!("{ZONE_MAP_PREFIX}{column}");
     let mut count = 2;

@@ -17,6 +17,7 @@ mod lineage;
 mod local_file;
 mod rewrite;
 mod scan;
+mod seeds;
 mod stream;
 mod writer;
 

@@ -1,7 +1,6 @@
 //! Where each row of a rewrite went, and what it keeps of its identity.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -70,10 +69,19 @@ struct Sequences {
     updated: Vec<u64>,
 }
 
+/// An old fragment, while its rows are looked for.
+struct Source {
+    fragment: u64,
+    group: usize,
+    physical: u64,
+    /// Rows of it that were seen.
+    moved: u64,
+}
+
 /// Reads the rows of a rewrite in their new order.
 pub struct Moves {
-    /// Old fragment to its group and physical rows.
-    old: HashMap<u64, (usize, u64)>,
+    /// By fragment id.
+    old: Vec<Source>,
     new: Vec<NewRows>,
     /// The new fragment that the next row belongs to, and the row's offset there.
     current: usize,
@@ -86,16 +94,22 @@ pub struct Moves {
 impl Moves {
     pub fn new(old: &[OldRows], new: Vec<NewRows>, addresses: bool, lineage: bool) -> Self {
         let physical: u64 = old.iter().flat_map(|group| group.physical.values()).sum();
-        Self {
-            old: old
-                .iter()
-                .enumerate()
-                .flat_map(|(group, rows)| {
-                    rows.physical
-                        .iter()
-                        .map(move |(fragment, physical)| (*fragment, (group, *physical)))
+        let mut sources: Vec<Source> = old
+            .iter()
+            .enumerate()
+            .flat_map(|(group, rows)| {
+                let physical = rows.physical.iter();
+                physical.map(move |(fragment, physical)| Source {
+                    fragment: *fragment,
+                    group,
+                    physical: *physical,
+                    moved: 0,
                 })
-                .collect(),
+            })
+            .collect();
+        sources.sort_by_key(|source| source.fragment);
+        Self {
+            old: sources,
             new,
             current: 0,
             offset: 0,
@@ -129,7 +143,7 @@ impl Moves {
                 let base = target.fragment << 32;
                 for (at, address) in addresses.values()[row..row + take].iter().enumerate() {
                     let to = base | (self.offset + at as u64);
-                    move_row(map, &self.old, target.group, *address, to)?;
+                    move_row(map, &mut self.old, target.group, *address, to)?;
                 }
             }
             if let (Some(sequences), Some((ids, created, updated))) = (&mut self.sequences, lineage)
@@ -181,15 +195,19 @@ impl Moves {
         Ok(())
     }
 
-    pub fn finish(self, old: &[OldRows]) -> Outcome<Moved> {
+    pub fn finish(self) -> Outcome<Moved> {
         if self.current != self.new.len() {
             return Err(Failure::invalid("fewer rows than the new fragments have"));
         }
         let mut addresses = self.addresses;
         if let Some(map) = &mut addresses {
-            for (fragment, physical) in old.iter().flat_map(|group| &group.physical) {
-                for offset in 0..*physical {
-                    map.entry(fragment << 32 | offset).or_insert(None);
+            for source in self
+                .old
+                .iter()
+                .filter(|source| source.moved < source.physical)
+            {
+                for offset in 0..source.physical {
+                    map.entry(source.fragment << 32 | offset).or_insert(None);
                 }
             }
         }
@@ -202,25 +220,27 @@ impl Moves {
 
 fn move_row(
     map: &mut AddressMap,
-    old: &HashMap<u64, (usize, u64)>,
+    old: &mut [Source],
     group: usize,
     from: u64,
     to: u64,
 ) -> Outcome<()> {
-    match old.get(&(from >> 32)) {
-        Some((its_group, physical)) if *its_group == group && (from & 0xffff_ffff) < *physical => {}
-        _ => {
-            return Err(Failure::invalid(format!(
-                "row address {from} is not of its group's old fragments"
-            )));
-        }
-    }
-    match map.entry(from) {
-        Entry::Vacant(entry) => {
-            entry.insert(Some(to));
+    let source = old
+        .binary_search_by_key(&(from >> 32), |source| source.fragment)
+        .ok()
+        .and_then(|at| old.get_mut(at))
+        .filter(|source| source.group == group && (from & 0xffff_ffff) < source.physical);
+    let Some(source) = source else {
+        return Err(Failure::invalid(format!(
+            "row address {from} is not of its group's old fragments"
+        )));
+    };
+    match map.insert(from, Some(to)) {
+        None => {
+            source.moved += 1;
             Ok(())
         }
-        Entry::Occupied(_) => Err(Failure::invalid(format!("row address {from} twice"))),
+        Some(_) => Err(Failure::invalid(format!("row address {from} twice"))),
     }
 }
 
@@ -274,7 +294,7 @@ mod tests {
         let mut moves = moves(&old);
         moves.add(&batch(vec![2 << 32, 1 << 32])).unwrap();
         moves.add(&batch(vec![1 << 32 | 2])).unwrap();
-        let map = moves.finish(&old).unwrap().addresses.unwrap();
+        let map = moves.finish().unwrap().addresses.unwrap();
         assert_eq!(map.len(), 4);
         assert_eq!(map[&(2 << 32)], Some(7 << 32));
         assert_eq!(map[&(1 << 32)], Some(7 << 32 | 1));
@@ -292,7 +312,7 @@ mod tests {
         }
         let mut few = moves(&old);
         few.add(&batch(vec![1 << 32])).unwrap();
-        assert!(few.finish(&old).is_err());
+        assert!(few.finish().is_err());
         let mut many = moves(&old);
         many.add(&batch(vec![1 << 32, 1 << 32 | 1, 1 << 32 | 2]))
             .unwrap();

@@ -357,14 +357,14 @@ pub async fn prepare(checked: Checked, moves: Option<Moves>) -> Outcome<Prepared
     let Checked {
         latest,
         mut groups,
-        old_rows,
         to_remap,
         mut dropped,
         properties,
+        ..
     } = checked;
     let mut map = None;
     if let Some(moves) = moves {
-        let moved = moves.finish(&old_rows)?;
+        let moved = moves.finish()?;
         let fragments = groups
             .iter_mut()
             .flat_map(|group| group.new_fragments.iter_mut());

@@ -29,6 +29,7 @@ use crate::files::data_file_info;
 use crate::fragment::{DATA_FOLDER, FragmentJson};
 use crate::local_file::LocalFile;
 use crate::scan;
+use crate::seeds::Seeds;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,7 +58,7 @@ pub struct DataFileWriter {
 }
 
 enum Sink {
-    File(Box<FileWriter>),
+    File(Box<FileWriter>, Seeds),
     Parts(Parts),
 }
 
@@ -97,7 +98,8 @@ impl DataFileWriter {
                 store.create(&path).await?
             };
             let options = FileWriterOptions::default();
-            Sink::File(Box::new(create_writer(version, output, schema, options)?))
+            let writer = create_writer(version, output, schema, options)?;
+            Sink::File(Box::new(writer), Seeds::open(dataset).await?)
         };
         Ok(Self {
             expected: Arc::new(scan::schema(dataset)),
@@ -125,7 +127,7 @@ impl DataFileWriter {
         }
         // A file whose write failed half-way is of no more use.
         let written = match &mut self.sink {
-            Some(Sink::File(writer)) => writer.write_batch(&batch).await.map_err(Failure::from),
+            Some(Sink::File(writer, seeds)) => write_batch(writer, seeds, &batch).await,
             Some(Sink::Parts(parts)) => parts.write(batch.clone()).await,
             None => Ok(()),
         };
@@ -217,7 +219,7 @@ impl DataFileWriter {
     /// Bytes that went to storage so far.
     pub async fn bytes(&mut self) -> Outcome<u64> {
         match &mut self.sink {
-            Some(Sink::File(writer)) => Ok(writer.tell().await?),
+            Some(Sink::File(writer, _)) => Ok(writer.tell().await?),
             // A part does not say.
             Some(Sink::Parts(_)) | None => Ok(0),
         }
@@ -234,7 +236,9 @@ impl DataFileWriter {
             return Err(Failure::invalid(format!("{path} has no rows")));
         }
         let finished = match sink {
-            Sink::File(mut writer) => finish_file(&self.dataset, &self.name, &mut writer).await,
+            Sink::File(mut writer, seeds) => {
+                finish_file(&self.dataset, &self.name, &mut writer, seeds).await
+            }
             Sink::Parts(parts) => parts.finish(&self.dataset).await,
         };
         let file = finished.map_err(|failure| failure.context(&path))?;
@@ -258,19 +262,34 @@ impl DataFileWriter {
     pub async fn discard(&mut self) {
         match self.sink.take() {
             // Dropping removes a local file and aborts an upload.
-            Some(Sink::File(mut writer)) => writer.abort().await,
+            Some(Sink::File(mut writer, _)) => writer.abort().await,
             Some(Sink::Parts(parts)) => parts.discard(&self.dataset).await,
             None => {}
         }
     }
 }
 
-async fn finish_file(dataset: &Dataset, name: &str, writer: &mut FileWriter) -> Outcome<DataFile> {
+async fn write_batch(
+    writer: &mut FileWriter,
+    seeds: &mut Seeds,
+    batch: &RecordBatch,
+) -> Outcome<()> {
+    writer.write_batch(batch).await?;
+    seeds.observe(batch)
+}
+
+async fn finish_file(
+    dataset: &Dataset,
+    name: &str,
+    writer: &mut FileWriter,
+    seeds: Seeds,
+) -> Outcome<DataFile> {
     let (fields, columns) = writer
         .field_id_to_column_indices()
         .iter()
         .map(|(field, column)| (*field as i32, *column as i32))
         .unzip();
+    seeds.embed(writer).await?;
     let summary = writer.finish().await?;
     Ok(DataFile::new(
         name,
