@@ -125,22 +125,13 @@ class Indexed(LanceTable):
             for fragment in index["fragment_ids"]
         } & set(self.fragment_rows())
 
-    def built(self, since: int) -> set[str]:
-        """Names of the indexes that were created in the versions after one."""
-        names = set()
-        for version in range(since + 1, self.dataset.version + 1):
-            operation = self.dataset.read_transaction(version).operation
-            if type(operation).__name__ == "CreateIndex":
-                names |= {index.name for index in operation.new_indices}
-        return names
-
     def check(self, answers: list, *, since: int, ids_of_texts: bool = False) -> None:
         """Answers as before and right, by the indexes, which were not built anew."""
         assert self.answers(ids_of_texts) == answers
         for found, right in zip(answers, self.right_answers(), strict=True):
             assert right is None or [row[0] for row in found] == right
         self.check_used()
-        assert not self.built(since) & set(self.names)
+        assert not self.created_indexes(since) & set(self.names)
         self.dataset.validate()
         self.check_no_leftovers()
 
@@ -151,12 +142,12 @@ def test_each_index(lake, name, stable):
     table = Indexed(lake, (name,), enable_stable_row_ids=stable)
     answers, before, since = table.answers(), table.rows(), table.dataset.version
     assert all(answers)
-    centroids = table.dataset.centroids("by_vector") if name == "by_vector" else None
+    centroids = table.dataset.get_ivf_model("by_vector").centroids if name == "by_vector" else None
     assert table.optimize()["outcome"] == "committed"
     table.check(answers, since=since)
     assert table.rows() == before
     if centroids is not None:
-        assert table.dataset.centroids("by_vector") == centroids
+        assert table.dataset.get_ivf_model("by_vector").centroids.equals(centroids)
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable-row-ids"])
@@ -195,7 +186,7 @@ def test_index_append_optimize(lake):
     table.check_used()
     assert table.rows() == before
     # Only what lacked rows was extended, nothing trained anew.
-    assert table.built(since) <= {*table.names, *zone_map_names(table)}
+    assert table.created_indexes(since) <= {*table.names, *zone_map_names(table)}
     answers, since = table.answers(), table.dataset.version
     table.ok("set", "--version", 2)
     assert table.optimize()["outcome"] == "committed"
@@ -246,7 +237,7 @@ def test_no_index_update_sorts_them_apart(lake):
     right = table.right_answers()
     report = table.optimize("--no-index-update")
     assert report["outcome"] == "committed"
-    assert not table.built(since) & set(table.names)
+    assert not table.created_indexes(since) & set(table.names)
     assert table.rows() == before
     assert [[row[0] for row in found] for found in table.answers()] == right
     # What was indexed still is, and the rest still is not.

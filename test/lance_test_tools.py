@@ -159,8 +159,26 @@ class LanceTable:
 
     def operations(self, since: int) -> list[str]:
         """The names of the operations that made the versions after one."""
-        dataset = self.dataset
-        return [type(dataset.read_transaction(v).operation).__name__ for v in range(since + 1, dataset.version + 1)]
+        return [type(operation_of(self.dataset, v)).__name__ for v in range(since + 1, self.dataset.version + 1)]
+
+    def created_indexes(self, since: int) -> set[str]:
+        """The names of the indexes that were built, or extended, in the versions after one."""
+        operations = [operation_of(self.dataset, version) for version in range(since + 1, self.dataset.version + 1)]
+        return {
+            index.name
+            for operation in operations
+            if isinstance(operation, lance.LanceOperation.CreateIndex)
+            for index in operation.new_indices
+        }
+
+
+def operation_of(dataset, version: int):
+    try:
+        return dataset.read_transaction(version).operation
+    except TypeError as error:
+        # pylance 14.0.2 cannot show a rewrite that took indexes along.
+        assert "RewrittenIndex" in str(error)
+        return lance.LanceOperation.Rewrite(groups=[], rewritten_indices=[])
 
 
 def scanned(dataset, condition: str, **options) -> Scanned:
