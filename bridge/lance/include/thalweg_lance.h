@@ -189,6 +189,8 @@ int thalweg_lance_reserve_fragments(ThalwegLanceDataset* dataset, const char* re
  * ids. CONFLICT when a source fragment (files, deletion file, overlays, row ids) differs from the latest version's, and
  * when an index segment covers a group only in part (unify_indices, or other groups). INVALID when rows are missing,
  * twice, or not of their group. NOT_SUPPORTED, by name, for an index on the sources that Lance could not take along.
+ * The stream is read on the calling thread and may itself call this library. The map of moved rows takes 50 to 60 bytes
+ * for each physical row of the sources while an index is remapped.
  * "dropped" are the indexes that lost their coverage of the sources (zone maps and their like): to be refreshed.
  * Gives {"version", "remapped": [index name…], "dropped": [index name…]}. `crash_point`, may be NULL, is called with a name between its steps
  * ("after-remap"). */
@@ -212,7 +214,7 @@ int thalweg_lance_refresh_zone_maps(ThalwegLanceDataset* dataset, const char* re
                                     char** json);
 /* Brings each remappable index that touches these fragments to where one segment, or segments that cover all of them or
  * none, cover them: request {"fragments": [id…], "dry_run": bool, "properties"}. Gives {"version", "merged": [index name…],
- * "unindexed_rows": n rows that it had (or would have) to index}. */
+ * "unindexed_rows": n rows that it had (or would have) to index, added up over the indexes}. */
 int thalweg_lance_unify_indices(ThalwegLanceDataset* dataset, const char* request, char** json);
 
 /* -- Small files and housekeeping ---------------------------------------------------------------- */
