@@ -46,7 +46,12 @@ arrow::Result<ClusteringSpec> WantedSpec(const Table& table, const SetFlags& fla
   }
   spec.curve = flags.curve.value_or(spec.curve);
   spec.bits_per_dim = flags.bits.value_or(spec.bits_per_dim);
-  spec.algorithm = flags.algorithm.value_or(spec.algorithm);
+  if (flags.algorithm) {
+    spec.algorithm = *flags.algorithm;
+  } else if (!(declared.ok() && declared->spec) &&
+             spec.algorithm == Algorithm::kTypedQuantileRankV1) {
+    ARROW_ASSIGN_OR_RAISE(spec.algorithm, table.DefaultAlgorithm(spec.columns));
+  }
   spec.target_cube_bytes = flags.target_cube_bytes.value_or(spec.target_cube_bytes);
   if (flags.target_cube_bytes &&
       (minimum_follows || spec.min_cube_bytes > spec.target_cube_bytes)) {
@@ -64,6 +69,9 @@ arrow::Status RunSet(const Session& session, const SetFlags& flags) {
   ARROW_ASSIGN_OR_RAISE(const ClusteringSpec spec, WantedSpec(*table, flags));
   ARROW_ASSIGN_OR_RAISE(const bool changed,
                         table->SetDeclaration(spec, flags.version, flags.allow_single));
+  // As the table has it now: formats add to it (a version).
+  ARROW_ASSIGN_OR_RAISE(const Declaration declared, table->declaration());
+  const ClusteringSpec& shown = declared.spec ? *declared.spec : spec;
   std::vector<std::string> notes;
   if (spec.policy == Policy::kOverlap) {
     notes.push_back(
@@ -72,9 +80,9 @@ arrow::Status RunSet(const Session& session, const SetFlags& flags) {
   Json json = CommandJson("set", table->name());
   json["outcome"] = changed ? "committed" : "nothing-to-do";
   if (!changed) json["reason"] = "this is declared already";
-  json["spec"] = SpecJson(spec);
+  json["spec"] = SpecJson(shown);
   json["notes"] = notes;
-  std::string text = changed ? "declared for " + table->name() + "\n" + SpecText(spec)
+  std::string text = changed ? "declared for " + table->name() + "\n" + SpecText(shown)
                              : "nothing to do: this is declared already\n";
   return session.Print(json, text + NotesText(notes));
 }

@@ -63,6 +63,11 @@ CLI::Option* AddCount(CLI::App* command, const std::string& name, int64_t* targe
   return command->add_option(name, *target, help)->check(CLI::NonNegativeNumber)->option_text("N");
 }
 
+arrow::Result<bool> ParseSortScope(std::string_view text) {
+  if (text == "table" || text == "group") return text == "group";
+  return Usage("\"{}\" is no scope of a sort: use table or group", text);
+}
+
 CLI::Option* AddVerify(CLI::App* command, Verify* verify, const std::string& help) {
   return AddParsed<Verify>(command, "--verify", verify, "counts|digest|full", ParseVerify, help);
 }
@@ -99,6 +104,16 @@ std::string SpillFolder(const ExecuteOptions& options) {
   return folder == nullptr || *folder == '\0' ? "/tmp" : folder;
 }
 
+void AddTargetRows(CLI::App* command, int64_t* rows) {
+  command
+      ->add_option(
+          "--target-rows-per-fragment,--target-rows-per-file", *rows,
+          "largest number of rows of a written fragment or file, before the size (default: "
+          "the table's)")
+      ->check(CLI::PositiveNumber)
+      ->option_text("N");
+}
+
 void AddPlanOptions(CLI::App* command, PlanFlags* flags) {
   const char* budgets = "Budgets (hard limits on what one command reads; none by default)";
   AddCount(command, "--max-source-files,--max-source-fragments", &flags->plan.budgets.max_units,
@@ -120,13 +135,16 @@ void AddPlanOptions(CLI::App* command, PlanFlags* flags) {
         auto bytes = ParseBytes(text);
         return bytes.ok() && *bytes == 0 ? std::string("must be above 0") : std::string();
       });
-  command
-      ->add_option("--target-rows-per-fragment,--target-rows-per-file", flags->target_file_rows,
-                   "rows of written fragments or files, before the size")
-      ->check(CLI::PositiveNumber)
-      ->option_text("N");
+  AddTargetRows(command, &flags->target_file_rows);
   AddBytes(command, "--max-task-bytes", &flags->plan.max_task_bytes,
            "split a larger selection into tasks along the curve (default: never)");
+  AddParsed<bool>(
+      command, "--sort-scope", &flags->plan.sort_per_stretch, "table|group", ParseSortScope,
+      "table (default): one sort of all that is selected; group: one for each stretch of "
+      "neighbouring fragments that reaches the target (Lance)");
+  command->add_flag("--no-index-update{false}", flags->update_indexes,
+                    "sort fragments that indexes cover differently apart, rather than bring the "
+                    "indexes up to date first (Lance)");
   command
       ->add_option(
           "--run-id", flags->run_id,

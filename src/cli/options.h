@@ -41,6 +41,8 @@ CLI::Option* AddParsed(CLI::App* command, const std::string& name, T* target, co
   return command->add_option_function<std::string>(name, read, help)->option_text(type);
 }
 
+/// --target-rows-per-fragment.
+void AddTargetRows(CLI::App* command, int64_t* rows);
 CLI::Option* AddVerify(CLI::App* command, Verify* verify, const std::string& help);
 
 /// --memory, --spill-dir, --max-spill-bytes, --threads, --verify.
@@ -56,6 +58,7 @@ struct PlanFlags {
   std::string run_id;
   int64_t target_file_bytes = -1;  ///< -1: the table's
   int64_t target_file_rows = -1;
+  bool update_indexes = true;
 
   /// Refuses what is not available in this version.
   arrow::Status Check() const;

@@ -108,8 +108,12 @@ Json SpecJson(const ClusteringSpec& spec) {
   json["curve"] = ToString(spec.curve);
   json["bits_per_dim"] = spec.bits_per_dim;
   json["algorithm"] = ToString(spec.algorithm);
-  json["target_cube_bytes"] = spec.target_cube_bytes;
-  json["min_cube_bytes"] = spec.min_cube_bytes;
+  if (spec.version > 0) {
+    json["version"] = spec.version;
+  } else {
+    json["target_cube_bytes"] = spec.target_cube_bytes;
+    json["min_cube_bytes"] = spec.min_cube_bytes;
+  }
   json["policy"] = ToString(spec.policy);
   json["theta"] = spec.theta;
   json["spec_id"] = spec.SpecId();
@@ -121,8 +125,12 @@ std::string SpecText(const ClusteringSpec& spec) {
       {{"columns", JoinNames(spec.columns)},
        {"curve", fmt::format("{}, {} bits per column", ToString(spec.curve), spec.bits_per_dim)},
        {"algorithm", std::string(ToString(spec.algorithm))},
-       {"cubes", fmt::format("target {}, minimum {}", FormatBytes(spec.target_cube_bytes),
-                             FormatBytes(spec.min_cube_bytes))},
+       spec.version > 0
+           ? std::pair<std::string, std::string>{"version", std::to_string(spec.version)}
+           : std::pair<std::string, std::string>{"cubes",
+                                                 fmt::format("target {}, minimum {}",
+                                                             FormatBytes(spec.target_cube_bytes),
+                                                             FormatBytes(spec.min_cube_bytes))},
        {"policy", spec.policy == Policy::kOverlap ? fmt::format("overlap, theta {}", spec.theta)
                                                   : std::string(ToString(spec.policy))},
        {"spec id", spec.SpecId()}});

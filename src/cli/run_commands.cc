@@ -57,7 +57,7 @@ arrow::Result<std::vector<std::string>> WritePlannedTasks(
   PrepareOptions prepare;
   prepare.run_id = run_id;
   prepare.target_file_bytes = sizes.target_file_bytes;
-  prepare.target_file_rows = flags->plan.target_file_rows;
+  prepare.target_file_rows = sizes.target_file_rows;
   prepare.target_row_group_bytes = sizes.target_row_group_bytes;
   InterruptScope interrupt;
   ProgressBar bar(session.show_progress());
@@ -75,19 +75,23 @@ arrow::Status RunPlan(const Session& session, RunFlags flags) {
   ARROW_ASSIGN_OR_RAISE(const ClusteringSpec spec, RequireDeclaration(*table, &notes));
   ARROW_ASSIGN_OR_RAISE(Layout layout, table->DescribeLayout(spec.columns));
   AddNotes(notes, &layout.notes);
-  ARROW_ASSIGN_OR_RAISE(OutputSizes sizes, table->output_sizes());
-  if (flags.plan.target_file_bytes > 0) sizes.target_file_bytes = flags.plan.target_file_bytes;
-  PlanOptions options = flags.plan.plan;
-  options.target_file_bytes = sizes.target_file_bytes;
-  ARROW_ASSIGN_OR_RAISE(const Plan plan, MakePlan(layout, spec, options));
+  ARROW_ASSIGN_OR_RAISE(const auto inputs,
+                        ResolvePlanInputs(*table, flags.plan.plan, flags.plan.target_file_bytes,
+                                          flags.plan.target_file_rows));
+  ARROW_ASSIGN_OR_RAISE(Plan plan, MakePlan(layout, spec, inputs.options));
+  if (flags.plan.update_indexes && !plan.selections.empty()) {
+    ARROW_ASSIGN_OR_RAISE(const auto unified,
+                          table->UnifyIndexes(SelectedUnits(layout, plan), /*dry_run=*/true));
+    if (!unified.note.empty()) plan.notes.push_back(unified.note);
+  }
 
   const bool anything = !plan.selections.empty();
   std::string run_id = flags.plan.run_id;
   std::vector<std::string> tasks;
   if (anything && !flags.tasks_out.empty()) {
     if (run_id.empty()) run_id = NewUuid();
-    ARROW_ASSIGN_OR_RAISE(
-        tasks, WritePlannedTasks(session, *table, spec, layout, plan, run_id, sizes, &flags));
+    ARROW_ASSIGN_OR_RAISE(tasks, WritePlannedTasks(session, *table, spec, layout, plan, run_id,
+                                                   inputs.sizes, &flags));
   }
 
   Json json = CommandJson("plan", table->name());
@@ -120,6 +124,7 @@ arrow::Status RunOptimize(const Session& session, const RunFlags& flags) {
   options.run_id = flags.plan.run_id;
   options.target_file_bytes = flags.plan.target_file_bytes;
   options.target_file_rows = flags.plan.target_file_rows;
+  options.update_indexes = flags.plan.update_indexes;
   options.orphan_age_seconds = flags.orphan_age_seconds;
   arrow::Result<OptimizeReport> report = arrow::Status::Invalid("");
   {

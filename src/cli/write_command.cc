@@ -59,9 +59,10 @@ arrow::Result<std::unique_ptr<Table>> CreateFor(const Session& session, const Wr
   return Usage("{}: the table exists already; use --mode append or --mode overwrite", flags.table);
 }
 
-/// Declares --cluster-by where nothing is declared; refuses it where something else is.
-arrow::Status Declare(Table& table, const std::vector<std::string>& names, bool allow_single,
-                      std::vector<std::string>* notes) {
+/// --cluster-by where nothing is declared: declares it, or sorts by it once, as the format has it;
+/// refuses it where something else is declared.
+arrow::Status TakeColumns(Table& table, const std::vector<std::string>& names, bool allow_single,
+                          WriteOptions* options, std::vector<std::string>* notes) {
   ARROW_ASSIGN_OR_RAISE(const Declaration declaration, table.declaration());
   if (!declaration.problem.empty()) return Invalid("{}: {}", table.name(), declaration.problem);
   if (names.empty()) return arrow::Status::OK();
@@ -77,6 +78,12 @@ arrow::Status Declare(Table& table, const std::vector<std::string>& names, bool 
         table.name(), JoinNames(declaration.spec->columns), JoinNames(spec.columns), table.name());
   }
   ARROW_RETURN_NOT_OK(spec.Validate());
+  if (table.sorts_undeclared()) {
+    options->sort_once = spec;
+    notes->push_back("sorted once by " + JoinNames(spec.columns) +
+                     ", which is not declared: declare it with `thalweg set`");
+    return arrow::Status::OK();
+  }
   ARROW_RETURN_NOT_OK(table.SetDeclaration(spec, std::nullopt, allow_single).status());
   notes->push_back("declared the clustering columns " + JoinNames(spec.columns));
   return arrow::Status::OK();
@@ -108,7 +115,7 @@ arrow::Status RunWrite(Session& session, WriteFlags flags) {
     ARROW_ASSIGN_OR_RAISE(table, session.OpenForWriting(flags.table));
   }
   std::vector<std::string> notes;
-  ARROW_RETURN_NOT_OK(Declare(*table, cluster_by, flags.allow_single, &notes));
+  ARROW_RETURN_NOT_OK(TakeColumns(*table, cluster_by, flags.allow_single, &options, &notes));
   ARROW_ASSIGN_OR_RAISE(const auto schema, table->schema());
   ARROW_ASSIGN_OR_RAISE(auto input, OpenInputFiles(flags.files, schema));
   options.mode = flags.mode == "overwrite" ? WriteMode::kOverwrite : WriteMode::kAppend;
@@ -144,19 +151,23 @@ void AddWriteCommand(CLI::App& app, Session& session) {
       ->required()
       ->option_text(" ");
   command
-      ->add_option(
-          "--mode", flags->mode,
-          "append (default); create: make the table, in Hadoop layout on a path; overwrite: "
-          "replace all rows")
+      ->add_option("--mode", flags->mode,
+                   "append (default); create: make the table, on a path ending in .lance a Lance "
+                   "dataset, on "
+                   "another in Hadoop layout; overwrite: "
+                   "replace all rows")
       ->check(CLI::IsMember({"append", "create", "overwrite"}))
       ->option_text("append|create|overwrite");
   command
-      ->add_option("--cluster-by", flags->cluster_by,
-                   "clustering columns to declare where the table declares none")
+      ->add_option(
+          "--cluster-by", flags->cluster_by,
+          "clustering columns where the table declares none: declared (Iceberg), or for the "
+          "sort of this write alone (Lance)")
       ->option_text("A,B");
   command->add_flag("--allow-single", flags->allow_single, "accept one clustering column");
   AddBytes(command, "--target-file-size", &flags->options.target_file_bytes,
            "size of written files (default: the table's write.target-file-size-bytes)");
+  AddTargetRows(command, &flags->options.target_file_rows);
   command
       ->add_option(
           "--run-id", flags->options.run_id,

@@ -46,8 +46,9 @@ std::string Percent(double share) {
                                         : fmt::format("{:.{}f} %", percent, percent < 9.95 ? 1 : 0);
 }
 
-std::string Count(int64_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", FormatCount(count), count == 1 ? one : many);
+/// "1 file", "2 files".
+std::string Count(int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", FormatCount(count), what, count == 1 ? "" : "s");
 }
 
 struct Totals {
@@ -82,18 +83,19 @@ Totals UnclusteredTotals(const Layout& layout) {
 /// How many cubes are in which state; `other_spec` of them are of the declared columns in another
 /// order, curve, width or algorithm.
 struct CubeCounts {
-  int64_t healthy = 0, partial = 0, mismatch = 0, oversized = 0, other_spec = 0;
+  int64_t healthy = 0, partial = 0, mismatch = 0, oversized = 0, stale = 0, other_spec = 0;
 };
 
 CubeCounts CountCubes(const Layout& layout, const ClusteringSpec& spec) {
   CubeCounts counts;
   for (const Cube& cube : layout.cubes) {
     bool other_spec = false;
-    const CubeHealth health = HealthOf(cube, spec, &other_spec);
+    const CubeHealth health = HealthOf(layout, cube, spec, &other_spec);
     counts.healthy += health == CubeHealth::kHealthy;
     counts.partial += health == CubeHealth::kPartial;
     counts.mismatch += health == CubeHealth::kMismatch;
     counts.oversized += health == CubeHealth::kOversized;
+    counts.stale += health == CubeHealth::kStale;
     counts.other_spec += other_spec;
   }
   return counts;
@@ -178,6 +180,7 @@ Json StatusJson(const Layout& layout, const ClusteringSpec* declared, const Layo
     states["partial"] = counts.partial;
     states["column_mismatch"] = counts.mismatch;
     states["oversized"] = counts.oversized;
+    if (layout.size_rule == SizeRule::kGroups) states["stale"] = counts.stale;
     states["other_spec"] = counts.other_spec;
   }
   json["notes"] = layout.notes;
@@ -187,10 +190,10 @@ Json StatusJson(const Layout& layout, const ClusteringSpec* declared, const Layo
 std::string StatusText(const Layout& layout, const ClusteringSpec* declared,
                        const LayoutHealth& health) {
   const Totals totals = TableTotals(layout), unclustered = UnclusteredTotals(layout);
-  std::string text = fmt::format("{}, {}, {}\n", Count(totals.units, "file", "files"),
-                                 FormatBytes(totals.bytes), Count(totals.rows, "row", "rows"));
+  std::string text = fmt::format("{}, {}, {}\n", Count(totals.units, layout.unit_name),
+                                 FormatBytes(totals.bytes), Count(totals.rows, "row"));
   text += "declared: " + (declared ? SpecText(*declared) : std::string("nothing")) + "\n";
-  std::string cubes = Count(static_cast<int64_t>(layout.cubes.size()), "cube", "cubes");
+  std::string cubes = Count(static_cast<int64_t>(layout.cubes.size()), layout.cube_name);
   if (declared && !layout.cubes.empty()) {
     const CubeCounts counts = CountCubes(layout, *declared);
     std::string states;
@@ -202,6 +205,7 @@ std::string StatusText(const Layout& layout, const ClusteringSpec* declared,
     add(counts.partial, "partial");
     add(counts.mismatch, "column_mismatch");
     add(counts.oversized, "oversized");
+    add(counts.stale, "stale");
     cubes += " (" + states + ")";
     if (counts.other_spec > 0) {
       cubes += fmt::format(", {} of another column order, curve, width or algorithm",
@@ -209,10 +213,10 @@ std::string StatusText(const Layout& layout, const ClusteringSpec* declared,
     }
   }
   text += fmt::format("layout: {}; {} unclustered ({})\n", cubes,
-                      Count(unclustered.units, "file", "files"), FormatBytes(unclustered.bytes));
+                      Count(unclustered.units, layout.unit_name), FormatBytes(unclustered.bytes));
   if (totals.units > 0 && !health.keys.empty()) {
     text += fmt::format("\nof {}, a query opens, and reads of the rows:\n",
-                        Count(totals.units, "file", "files"));
+                        Count(totals.units, layout.unit_name));
     std::vector<Row> rows = {{"key", "= v", "p95", "max", "ideal", "efficiency", "rows", "1 % box",
                               "rows", "10 % box", "rows"}};
     for (const KeyHealth& key : health.keys) {
@@ -236,13 +240,13 @@ std::string StatusText(const Layout& layout, const ClusteringSpec* declared,
       }
       if (key.null_share > 0) {
         text += fmt::format("; {} null, IS NULL opens {}", Percent(key.null_share),
-                            Count(std::llround(key.null_units), "file", "files"));
+                            Count(std::llround(key.null_units), layout.unit_name));
       }
       if (key.constant_units > 0)
-        text += fmt::format("; {} of one value", Count(key.constant_units, "file", "files"));
+        text += fmt::format("; {} of one value", Count(key.constant_units, layout.unit_name));
       if (key.unknown_units > 0) {
         text += fmt::format("; {} without usable statistics, counted as opened by every query",
-                            Count(key.unknown_units, "file", "files"));
+                            Count(key.unknown_units, layout.unit_name));
       }
       text += "\n";
     }
@@ -291,18 +295,18 @@ std::string PlanText(const Layout& layout, const Plan& plan) {
     int64_t tasks = 0, outputs = 0;
     for (const Selection& selection : plan.selections) {
       text += fmt::format("rewrite {}: {}, {}, {}\n", selection.reason,
-                          Count(static_cast<int64_t>(selection.units.size()), "file", "files"),
-                          FormatBytes(selection.bytes), Count(selection.rows, "row", "rows"));
+                          Count(static_cast<int64_t>(selection.units.size()), layout.unit_name),
+                          FormatBytes(selection.bytes), Count(selection.rows, "row"));
       tasks += selection.tasks;
       outputs += selection.predicted_units;
     }
-    text += fmt::format("in {}, into about {}\n", Count(tasks, "task", "tasks"),
-                        Count(outputs, "file", "files"));
+    text += fmt::format("in {}, into about {}\n", Count(tasks, "task"),
+                        Count(outputs, layout.unit_name));
     text += fmt::format(
-        "files opened by an equality, mean over the keys: {} of {} now, about {} of {} "
-        "afterwards\n",
-        Number(plan.depth_before), FormatCount(static_cast<int64_t>(layout.units.size())),
-        Number(plan.depth_after), FormatCount(plan.units_after));
+        "{}s opened by an equality, mean over the keys: {} of {} now, about {} of {} afterwards\n",
+        layout.unit_name, Number(plan.depth_before),
+        FormatCount(static_cast<int64_t>(layout.units.size())), Number(plan.depth_after),
+        FormatCount(plan.units_after));
   }
   AppendNotes(layout.notes, &text);
   AppendNotes(plan.notes, &text);
@@ -324,7 +328,7 @@ Json CubesJson(const Layout& layout, const ClusteringSpec* declared) {
     one["spec_id"] = cube.spec_id;
     one["snapshot_id"] = cube.snapshot_id;
     if (declared) {
-      one["health"] = ToString(HealthOf(cube, *declared));
+      one["health"] = ToString(HealthOf(layout, cube, *declared));
       one["same_spec"] = cube.spec_id == declared->SpecId();
     } else {
       one["health"] = nullptr;
@@ -342,13 +346,13 @@ Json CubesJson(const Layout& layout, const ClusteringSpec* declared) {
 std::string CubesText(const Layout& layout, const ClusteringSpec* declared) {
   std::string text;
   if (!layout.cubes.empty()) {
-    std::vector<Row> rows = {
-        {"cube", "run", "columns", "snapshot", "health", "files", "rows", "size"}};
+    std::vector<Row> rows = {{layout.cube_name, "run", "columns", "snapshot", "health",
+                              layout.unit_name + "s", "rows", "size"}};
     for (const Cube& cube : layout.cubes) {
       std::string health = "-";
       if (declared) {
         bool other_spec = false;
-        health = ToString(HealthOf(cube, *declared, &other_spec));
+        health = ToString(HealthOf(layout, cube, *declared, &other_spec));
         if (other_spec) health += " (other spec)";
       }
       rows.push_back({cube.cube_id, cube.run_id, ColumnNames(layout, declared, cube.field_ids),
@@ -360,8 +364,8 @@ std::string CubesText(const Layout& layout, const ClusteringSpec* declared) {
   }
   const Totals unclustered = UnclusteredTotals(layout);
   text += fmt::format("{}, {} unclustered ({})\n",
-                      Count(static_cast<int64_t>(layout.cubes.size()), "cube", "cubes"),
-                      Count(unclustered.units, "file", "files"), FormatBytes(unclustered.bytes));
+                      Count(static_cast<int64_t>(layout.cubes.size()), layout.cube_name),
+                      Count(unclustered.units, layout.unit_name), FormatBytes(unclustered.bytes));
   AppendNotes(layout.notes, &text);
   return text;
 }

@@ -4,33 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <limits>
+#include <map>
 #include <set>
+#include <utility>
 
+#include "layout/plan_items_internal.h"
 #include "util/status.h"
 #include "util/units.h"
 
 namespace thalweg {
 namespace {
-
-/// What is selected whole or not at all: an unclustered unit, or a cube.
-struct Item {
-  enum class Kind { kUnclustered, kPartial, kOversized, kMismatch, kOtherSpec, kHealthy };
-  Kind kind = Kind::kUnclustered;
-  /// Rewriting it is of use by itself; a partial cube of the declared columns only gains by being
-  /// merged with another run.
-  bool useful_alone = false;
-  std::vector<int> units;
-  int64_t rows = 0;
-  int64_t bytes = 0;
-  double gain = 0;  ///< mean over the keys of the avoidable widths
-  std::string_view run_id;
-};
-
-std::string Plural(int64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", FormatCount(count), count == 1 ? one : many);
-}
 
 std::set<int32_t> SetOf(const std::vector<int32_t>& ids) { return {ids.begin(), ids.end()}; }
 
@@ -105,156 +88,21 @@ double CorrectionOf(const Layout& layout) {
 }
 
 int PredictUnits(int64_t rows, int64_t bytes, const ClusteringSpec& spec,
-                 int64_t target_file_bytes) {
-  const int64_t cubes = CubesOf(bytes, spec.target_cube_bytes);
-  const double per_cube = static_cast<double>(bytes) / static_cast<double>(cubes);
-  const double files = std::max(1.0, std::round(per_cube / static_cast<double>(target_file_bytes)));
-  const double units = std::min(static_cast<double>(cubes) * files, static_cast<double>(rows));
-  return static_cast<int>(std::clamp(units, 1.0, 1e9));
-}
-
-struct Totals {
-  int64_t units = 0, rows = 0, bytes = 0;
-  void Add(const Item& item) {
-    units += static_cast<int64_t>(item.units.size());
-    rows += item.rows;
-    bytes += item.bytes;
+                 const PlanOptions& options) {
+  double units;
+  if (options.target_file_rows > 0) {
+    // Files end within 0.67 and 1.0 of the cap.
+    const auto cap = static_cast<double>(
+        FileRows(rows, bytes, options.target_file_rows, options.target_file_bytes));
+    units = std::max(std::ceil(static_cast<double>(rows) / cap),
+                     std::round(static_cast<double>(rows) / (0.85 * cap)));
+  } else {
+    const int64_t cubes = CubesOf(bytes, spec.target_cube_bytes);
+    const double per_cube = static_cast<double>(bytes) / static_cast<double>(cubes);
+    units = static_cast<double>(cubes) *
+            std::max(1.0, std::round(per_cube / static_cast<double>(options.target_file_bytes)));
   }
-  bool Fits(const Budgets& budgets) const {
-    return (budgets.max_units < 0 || units <= budgets.max_units) &&
-           (budgets.max_rows < 0 || rows <= budgets.max_rows) &&
-           (budgets.max_bytes < 0 || bytes <= budgets.max_bytes);
-  }
-};
-
-Totals TotalsOf(const std::vector<const Item*>& items) {
-  Totals totals;
-  for (const Item* item : items) totals.Add(*item);
-  return totals;
-}
-
-/// Whether rewriting a set of items makes progress, given all the partial cubes there are (see
-/// MakePlan).
-class Usefulness {
- public:
-  Usefulness(const std::vector<Item>& candidates, const ClusteringSpec& spec) : spec_(spec) {
-    for (const Item& item : candidates) partial_ += item.kind == Item::Kind::kPartial;
-  }
-  /// Items added one after another.
-  void Add(const Item& item) {
-    alone_ |= item.useful_alone;
-    bytes_ += item.bytes;
-    ++count_;
-    runs_.insert(item.run_id);
-  }
-  bool useful() const {
-    if (alone_) return true;
-    if (runs_.size() < 2) return false;
-    if (count_ == partial_) return true;  // one run is left of all
-    // Fewer partial cubes afterwards: the new ones are healthy, or fewer.
-    const int64_t cubes = CubesOf(bytes_, spec_.target_cube_bytes);
-    return bytes_ / cubes >= spec_.min_cube_bytes || cubes < count_;
-  }
-
- private:
-  const ClusteringSpec& spec_;
-  int64_t partial_ = 0;
-  bool alone_ = false;
-  int64_t bytes_ = 0;
-  int64_t count_ = 0;
-  std::set<std::string_view> runs_;
-};
-
-/// Takes candidates in order as far as they fit the budgets, and of these the longest useful
-/// beginning.
-std::vector<const Item*> Take(const std::vector<Item>& candidates,
-                              const std::vector<const Item*>& order, const Budgets& budgets,
-                              const ClusteringSpec& spec) {
-  std::vector<const Item*> taken;
-  Totals totals;
-  Usefulness usefulness(candidates, spec);
-  size_t useful = 0;
-  for (const Item* item : order) {
-    Totals with = totals;
-    with.Add(*item);
-    if (!with.Fits(budgets)) continue;
-    totals = with;
-    taken.push_back(item);
-    usefulness.Add(*item);
-    if (usefulness.useful()) useful = taken.size();
-  }
-  taken.resize(useful);
-  return taken;
-}
-
-/// "the smallest useful rewrite needs 2 units of 13.1 MiB; --max-source-bytes is 1 MiB"
-std::string TooSmall(const std::vector<Item>& candidates, const Budgets& budgets,
-                     const ClusteringSpec& spec) {
-  struct Measure {
-    const char* option;
-    int64_t budget;
-    std::function<int64_t(const Totals&)> of;
-    std::function<std::string(int64_t)> text;
-  };
-  const Measure measures[] = {
-      {"--max-source-bytes", budgets.max_bytes, [](const Totals& t) { return t.bytes; },
-       FormatBytes},
-      {"--max-source-files", budgets.max_units, [](const Totals& t) { return t.units; },
-       FormatCount},
-      {"--max-source-rows", budgets.max_rows, [](const Totals& t) { return t.rows; }, FormatCount},
-  };
-  std::string together;
-  for (const Measure& measure : measures) {
-    if (measure.budget < 0) continue;
-    auto size = [&](const Item* item) { return measure.of(TotalsOf({item})); };
-    std::vector<const Item*> order;
-    for (const Item& item : candidates) order.push_back(&item);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](const Item* a, const Item* b) { return size(a) < size(b); });
-    // The smallest item that is of use alone, or the shortest useful beginning of the order.
-    std::vector<const Item*> smallest;
-    Usefulness usefulness(candidates, spec);
-    for (const Item* item : order) {
-      if (item->useful_alone) {
-        smallest = {item};
-        break;
-      }
-      smallest.push_back(item);
-      usefulness.Add(*item);
-      if (usefulness.useful()) break;
-    }
-    const Totals totals = TotalsOf(smallest);
-    const std::string needs =
-        fmt::format("the smallest useful rewrite needs {} of {} ({} rows); {} is {}",
-                    Plural(totals.units, "unit", "units"), FormatBytes(totals.bytes),
-                    FormatCount(totals.rows), measure.option, measure.text(measure.budget));
-    if (measure.of(totals) > measure.budget) return needs;
-    if (together.empty()) together = needs + ", and the budgets together leave no room";
-  }
-  return together;
-}
-
-std::string Describe(const std::vector<const Item*>& items) {
-  static constexpr struct {
-    Item::Kind kind;
-    const char *one, *many;
-  } kNames[] = {
-      {Item::Kind::kUnclustered, "unclustered unit", "unclustered units"},
-      {Item::Kind::kPartial, "partial cube", "partial cubes"},
-      {Item::Kind::kOversized, "oversized cube", "oversized cubes"},
-      {Item::Kind::kMismatch, "cube of other columns", "cubes of other columns"},
-      {Item::Kind::kOtherSpec, "cube of another order, curve, width or algorithm",
-       "cubes of another order, curve, width or algorithm"},
-      {Item::Kind::kHealthy, "healthy cube", "healthy cubes"},
-  };
-  std::string text;
-  for (const auto& name : kNames) {
-    const auto count = std::count_if(items.begin(), items.end(),
-                                     [&](const Item* item) { return item->kind == name.kind; });
-    if (count == 0) continue;
-    text += (text.empty() ? "" : ", ") + Plural(count, name.one, name.many);
-  }
-  return text;
+  return static_cast<int>(std::clamp(std::min(units, static_cast<double>(rows)), 1.0, 1e9));
 }
 
 CubeHealth HealthOf(int64_t bytes, const std::vector<int32_t>& field_ids,
@@ -298,6 +146,7 @@ arrow::Result<std::vector<Item>> MakeItems(const Layout& layout, const Clusterin
         item.useful_alone = item.rows > 1;
         break;
       case CubeHealth::kMismatch:
+      case CubeHealth::kStale:  // of groups only
         item.kind = Item::Kind::kMismatch;
         item.useful_alone = true;
         break;
@@ -323,12 +172,15 @@ arrow::Result<std::vector<Item>> MakeItems(const Layout& layout, const Clusterin
 /// The table is the output of one run with the declared spec, no cube is too large, and there are
 /// about as many files as the target size asks for: sorting it again would change nothing.
 bool IsPerfect(const Layout& layout, const std::vector<Item>& items, const ClusteringSpec& spec,
-               int64_t target_file_bytes) {
+               const PlanOptions& options) {
   const std::string spec_id = spec.SpecId();
-  double bytes = 0;
-  for (const Unit& unit : layout.units) bytes += static_cast<double>(unit.bytes);
+  int64_t bytes = 0, rows = 0;
+  for (const Unit& unit : layout.units) {
+    bytes += unit.bytes;
+    rows += unit.rows;
+  }
   const double files = static_cast<double>(layout.units.size());
-  const double asked = std::max(1.0, bytes / static_cast<double>(target_file_bytes));
+  const double asked = PredictUnits(rows, bytes, spec, options);
   if (files > 1.5 * asked + 1 || asked > 1.5 * files + 1) return false;
   for (const Item& item : items) {
     if (item.kind == Item::Kind::kUnclustered || item.kind == Item::Kind::kOversized) return false;
@@ -337,6 +189,199 @@ bool IsPerfect(const Layout& layout, const std::vector<Item>& items, const Clust
   return std::all_of(layout.cubes.begin(), layout.cubes.end(), [&](const Cube& cube) {
     return cube.units.empty() || cube.spec_id == spec_id;
   });
+}
+
+std::string NothingToChange(const std::vector<Item>& items) {
+  return fmt::format(
+      "everything is the output of one run ({}) with the declared clustering: a full rewrite would "
+      "change nothing",
+      items.front().run_id);
+}
+
+/// What the rule of cubes rewrites, or nothing, with the reason.
+arrow::Result<std::vector<Item>> CubeCandidates(const Layout& layout, const ClusteringSpec& spec,
+                                                const PlanOptions& options, Plan* plan) {
+  ARROW_ASSIGN_OR_RAISE(std::vector<Item> all, MakeItems(layout, spec, options.full));
+  int64_t mismatched = 0, other_spec = 0;
+  Totals everything;
+  for (const Item& item : all) {
+    everything.Add(item);
+    mismatched += item.kind == Item::Kind::kMismatch;
+    other_spec += item.kind == Item::Kind::kOtherSpec;
+  }
+  const bool everything_fits = everything.Fits(options.budgets);
+
+  if (options.full && IsPerfect(layout, all, spec, options)) {
+    plan->reason = NothingToChange(all);
+    return std::vector<Item>{};
+  }
+  std::vector<Item> candidates;
+  bool one_run = true;
+  std::string_view partial_run;
+  for (Item& item : all) {
+    const bool by_size = item.kind == Item::Kind::kUnclustered ||
+                         item.kind == Item::Kind::kPartial || item.kind == Item::Kind::kOversized;
+    const bool by_full = options.full && (everything_fits || item.kind != Item::Kind::kHealthy);
+    if (!by_size && !by_full) continue;
+    if (item.kind == Item::Kind::kPartial) {
+      if (partial_run.empty()) partial_run = item.run_id;
+      one_run &= item.run_id == partial_run;
+    }
+    candidates.push_back(std::move(item));
+  }
+  if (!options.full) {
+    if (mismatched > 0) {
+      plan->notes.push_back(
+          fmt::format("{} clustered by other columns: only --full rewrites them",
+                      Plural(mismatched, "healthy cube is", "healthy cubes are")));
+    }
+    if (other_spec > 0) {
+      plan->notes.push_back(fmt::format(
+          "{} of another column order, curve, width or algorithm: only --full rewrites them",
+          Plural(other_spec, "healthy cube is", "healthy cubes are")));
+    }
+  }
+  const bool any_alone = std::any_of(candidates.begin(), candidates.end(),
+                                     [](const Item& item) { return item.useful_alone; });
+  if (candidates.empty()) {
+    plan->reason =
+        options.full ? fmt::format(
+                           "all cubes are healthy and of the declared clustering; sorting the "
+                           "whole table as one needs {} of {}, more than the budget",
+                           Plural(everything.units, "unit", "units"), FormatBytes(everything.bytes))
+        : mismatched > 0 ? "there is no unclustered unit and no cube below the minimum size (cubes "
+                           "of other columns are rewritten by --full)"
+                         : "all units are in healthy cubes";
+    return std::vector<Item>{};
+  }
+  if (!any_alone && one_run) {
+    plan->reason = fmt::format(
+        "{} below the minimum size of {} all come from one run ({}): sorting them again would "
+        "change nothing",
+        Plural(static_cast<int64_t>(candidates.size()), "cube", "cubes"),
+        FormatBytes(spec.min_cube_bytes), partial_run);
+    if (candidates.size() == 1) {
+      plan->reason = fmt::format(
+          "the only cube below the minimum size of {} comes from one run ({}): sorting it again "
+          "would change nothing",
+          FormatBytes(spec.min_cube_bytes), partial_run);
+    }
+    return std::vector<Item>{};
+  }
+  return candidates;
+}
+
+/// The same of the rule of groups.
+arrow::Result<std::vector<Item>> GroupCandidates(const Layout& layout, const ClusteringSpec& spec,
+                                                 const PlanOptions& options, Plan* plan) {
+  const int64_t group_rows =
+      options.target_file_rows > 0 ? options.target_file_rows : layout.group_rows;
+  ARROW_ASSIGN_OR_RAISE(auto groups, MakeGroupItems(layout, spec, group_rows, options.full));
+  plan->reason = groups.reason;
+  if (options.full) {
+    Totals everything;
+    for (const Item& item : groups.items) everything.Add(item);
+    if (!everything.Fits(options.budgets)) {
+      // Only what is not a full group of the declared spec yet, so that bounded runs end.
+      ARROW_ASSIGN_OR_RAISE(groups, MakeGroupItems(layout, spec, group_rows, /*full=*/false));
+      if (groups.items.empty()) {
+        plan->reason =
+            fmt::format("{}; sorting the whole table as one needs {} of {}, more than the budget",
+                        groups.reason, Plural(everything.units, "unit", "units"),
+                        FormatBytes(everything.bytes));
+      }
+      return std::move(groups.items);
+    }
+  }
+  if (options.full && IsPerfect(layout, groups.items, spec, options)) {
+    plan->reason = NothingToChange(groups.items);
+    return std::vector<Item>{};
+  }
+  return std::move(groups.items);
+}
+
+/// The best gain per byte first, as far as the budgets let it.
+std::vector<const Item*> Choose(const Layout& layout, const std::vector<Item>& candidates,
+                                const Budgets& budgets, const ClusteringSpec& spec) {
+  std::vector<const Item*> order;
+  for (const Item& item : candidates) order.push_back(&item);
+  auto gain_per_byte = [](const Item* item) {
+    return item->gain / static_cast<double>(std::max<int64_t>(1, item->bytes));
+  };
+  // Ties (and partial cubes of one width) the small ones first; then by unit id, so that the plan
+  // does not depend on the listing.
+  std::stable_sort(order.begin(), order.end(), [&](const Item* a, const Item* b) {
+    const double x = gain_per_byte(a), y = gain_per_byte(b);
+    if (x != y) return x > y;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes;
+    return layout.units[a->units.front()].id < layout.units[b->units.front()].id;
+  });
+  auto chosen = Take(candidates, order, budgets, spec);
+  if (chosen.empty()) {  // a large cube may have stood in the way of two small ones
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Item* a, const Item* b) { return a->bytes < b->bytes; });
+    chosen = Take(candidates, order, budgets, spec);
+  }
+  if (chosen.empty()) {  // or partial ones in the way of what is of use by itself
+    std::erase_if(order, [](const Item* item) { return !item->useful_alone; });
+    chosen = Take(candidates, order, budgets, spec);
+  }
+  return chosen;
+}
+
+/// The sets that are sorted as one: all of a class, or with `sort_per_stretch` neighbours up to the
+/// target. Sets whose rewrite is of no use are left out.
+std::vector<std::vector<const Item*>> PartsOf(const std::vector<const Item*>& chosen,
+                                              const std::vector<Item>& candidates,
+                                              const ClusteringSpec& spec,
+                                              const PlanOptions& options) {
+  std::map<std::pair<int, int>, std::vector<const Item*>> parts;
+  std::vector<const Item*> in_order = chosen;
+  std::sort(in_order.begin(), in_order.end(),
+            [](const Item* a, const Item* b) { return a->units.front() < b->units.front(); });
+  int part = 0;
+  const Item* previous = nullptr;
+  int64_t rows = 0;
+  for (const Item* item : in_order) {
+    if (options.sort_per_stretch) {
+      const bool joins = previous != nullptr && previous->stretch == item->stretch &&
+                         previous->rewrite_class == item->rewrite_class &&
+                         rows < options.target_file_rows;
+      if (!joins) {
+        ++part;
+        rows = 0;
+      }
+      rows += item->rows;
+      previous = item;
+    }
+    parts[{item->rewrite_class, part}].push_back(item);
+  }
+  std::vector<std::vector<const Item*>> useful;
+  for (auto& [key, items] : parts) {
+    Usefulness usefulness(candidates, spec);
+    for (const Item* item : items) usefulness.Add(*item);
+    if (usefulness.useful()) useful.push_back(std::move(items));
+  }
+  return useful;
+}
+
+Selection SelectionOf(const std::vector<const Item*>& items, const Layout& layout,
+                      const ClusteringSpec& spec, const PlanOptions& options) {
+  Selection selection;
+  selection.reason = Describe(items, layout.cube_name);
+  for (const Item* item : items) {
+    selection.units.insert(selection.units.end(), item->units.begin(), item->units.end());
+    selection.rows += item->rows;
+    selection.bytes += item->bytes;
+  }
+  std::sort(selection.units.begin(), selection.units.end());
+  selection.predicted_units = PredictUnits(selection.rows, selection.bytes, spec, options);
+  if (options.max_task_bytes > 0) {
+    const int64_t tasks = (selection.bytes + options.max_task_bytes - 1) / options.max_task_bytes;
+    selection.tasks = static_cast<int>(std::clamp<int64_t>(
+        tasks, 1, std::max<int64_t>(1, std::min<int64_t>(selection.rows, 1'000'000))));
+  }
+  return selection;
 }
 
 }  // namespace
@@ -351,6 +396,8 @@ std::string_view ToString(CubeHealth health) {
       return "column_mismatch";
     case CubeHealth::kOversized:
       return "oversized";
+    case CubeHealth::kStale:
+      return "stale";
   }
   return "";
 }
@@ -359,10 +406,34 @@ CubeHealth HealthOf(const Cube& cube, const ClusteringSpec& spec, bool* other_sp
   return HealthOf(cube.bytes, cube.field_ids, cube.spec_id, spec, other_spec);
 }
 
+CubeHealth HealthOf(const Layout& layout, const Cube& cube, const ClusteringSpec& spec,
+                    bool* other_spec) {
+  if (layout.size_rule == SizeRule::kCubes) return HealthOf(cube, spec, other_spec);
+  if (other_spec) *other_spec = false;
+  if (cube.spec_id != spec.SpecId()) return CubeHealth::kStale;
+  return cube.rows < layout.group_rows ? CubeHealth::kPartial : CubeHealth::kHealthy;
+}
+
+int64_t FileRows(int64_t rows, int64_t bytes, int64_t target_file_rows, int64_t target_file_bytes) {
+  if (target_file_rows <= 0 || rows <= 0 || bytes <= 0) return target_file_rows;
+  const double by_bytes = static_cast<double>(target_file_bytes) * static_cast<double>(rows) /
+                          static_cast<double>(bytes);
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(std::min(static_cast<double>(target_file_rows), by_bytes)));
+}
+
 int64_t CubesOf(int64_t bytes, int64_t target_cube_bytes) {
   const double cubes =
       static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(1, target_cube_bytes));
   return std::max<int64_t>(1, std::llround(cubes));
+}
+
+std::vector<std::string> SelectedUnits(const Layout& layout, const Plan& plan) {
+  std::vector<std::string> ids;
+  for (const Selection& selection : plan.selections) {
+    for (int unit : selection.units) ids.push_back(layout.units[unit].id);
+  }
+  return ids;
 }
 
 arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec,
@@ -386,81 +457,16 @@ arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec,
     plan.reason = "the table is empty";
     return plan;
   }
-  ARROW_ASSIGN_OR_RAISE(std::vector<Item> all, MakeItems(layout, spec, options.full));
   const Ranks ranks(layout);
   double depth = 0;
   for (size_t i = 0; i < layout.units.size(); ++i) depth += ranks.width(static_cast<int>(i));
   plan.depth_before = plan.depth_after = depth;
   plan.units_after = static_cast<int>(layout.units.size());
-
-  int64_t mismatched = 0, other_spec = 0;
-  Totals everything;
-  for (const Item& item : all) {
-    everything.Add(item);
-    mismatched += item.kind == Item::Kind::kMismatch;
-    other_spec += item.kind == Item::Kind::kOtherSpec;
-  }
-  const bool everything_fits = everything.Fits(options.budgets);
-
-  if (options.full && IsPerfect(layout, all, spec, options.target_file_bytes)) {
-    plan.reason = fmt::format(
-        "everything is the output of one run ({}) with the declared clustering: a full rewrite "
-        "would change nothing",
-        all.front().run_id);
-    return plan;
-  }
-  std::vector<Item> candidates;
-  bool one_run = true;
-  std::string_view partial_run;
-  for (Item& item : all) {
-    const bool by_size = item.kind == Item::Kind::kUnclustered ||
-                         item.kind == Item::Kind::kPartial || item.kind == Item::Kind::kOversized;
-    const bool by_full = options.full && (everything_fits || item.kind != Item::Kind::kHealthy);
-    if (!by_size && !by_full) continue;
-    if (item.kind == Item::Kind::kPartial) {
-      if (partial_run.empty()) partial_run = item.run_id;
-      one_run &= item.run_id == partial_run;
-    }
-    candidates.push_back(std::move(item));
-  }
-  if (!options.full) {
-    if (mismatched > 0) {
-      plan.notes.push_back(fmt::format("{} clustered by other columns: only --full rewrites them",
-                                       Plural(mismatched, "healthy cube is", "healthy cubes are")));
-    }
-    if (other_spec > 0) {
-      plan.notes.push_back(fmt::format(
-          "{} of another column order, curve, width or algorithm: only --full rewrites them",
-          Plural(other_spec, "healthy cube is", "healthy cubes are")));
-    }
-  }
-  const bool any_alone = std::any_of(candidates.begin(), candidates.end(),
-                                     [](const Item& item) { return item.useful_alone; });
-  if (candidates.empty()) {
-    plan.reason =
-        options.full ? fmt::format(
-                           "all cubes are healthy and of the declared clustering; sorting the "
-                           "whole table as one needs {} of {}, more than the budget",
-                           Plural(everything.units, "unit", "units"), FormatBytes(everything.bytes))
-        : mismatched > 0 ? "there is no unclustered unit and no cube below the minimum size (cubes "
-                           "of other columns are rewritten by --full)"
-                         : "all units are in healthy cubes";
-    return plan;
-  }
-  if (!any_alone && one_run) {
-    plan.reason = fmt::format(
-        "{} below the minimum size of {} all come from one run ({}): sorting them again would "
-        "change nothing",
-        Plural(static_cast<int64_t>(candidates.size()), "cube", "cubes"),
-        FormatBytes(spec.min_cube_bytes), partial_run);
-    if (candidates.size() == 1) {
-      plan.reason = fmt::format(
-          "the only cube below the minimum size of {} comes from one run ({}): sorting it again "
-          "would change nothing",
-          FormatBytes(spec.min_cube_bytes), partial_run);
-    }
-    return plan;
-  }
+  const bool groups = layout.size_rule == SizeRule::kGroups;
+  ARROW_ASSIGN_OR_RAISE(std::vector<Item> candidates,
+                        groups ? GroupCandidates(layout, spec, options, &plan)
+                               : CubeCandidates(layout, spec, options, &plan));
+  if (candidates.empty()) return plan;
 
   Totals wanted;
   for (Item& item : candidates) {
@@ -468,60 +474,37 @@ arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec,
     for (int unit : item.units) item.gain += ranks.Avoidable(unit);
     item.gain = std::round(item.gain * 1e9) / 1e9;  // rounding makes no order
   }
-  std::vector<const Item*> order;
-  for (const Item& item : candidates) order.push_back(&item);
-  auto gain_per_byte = [](const Item* item) {
-    return item->gain / static_cast<double>(std::max<int64_t>(1, item->bytes));
-  };
-  // Ties (and partial cubes of one width) the small ones first; then by unit id, so that the plan
-  // does not depend on the listing.
-  std::stable_sort(order.begin(), order.end(), [&](const Item* a, const Item* b) {
-    const double x = gain_per_byte(a), y = gain_per_byte(b);
-    if (x != y) return x > y;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes;
-    return layout.units[a->units.front()].id < layout.units[b->units.front()].id;
-  });
-  std::vector<const Item*> chosen = Take(candidates, order, options.budgets, spec);
-  if (chosen.empty()) {  // a large cube may have stood in the way of two small ones
-    std::stable_sort(order.begin(), order.end(),
-                     [](const Item* a, const Item* b) { return a->bytes < b->bytes; });
-    chosen = Take(candidates, order, options.budgets, spec);
-  }
+  std::vector<const Item*> chosen = Choose(layout, candidates, options.budgets, spec);
   if (chosen.empty()) {
     plan.reason = TooSmall(candidates, options.budgets, spec);
     return plan;
   }
-  Selection selection;
-  selection.reason = Describe(chosen);
-  for (const Item* item : chosen) {
-    selection.units.insert(selection.units.end(), item->units.begin(), item->units.end());
-    selection.rows += item->rows;
-    selection.bytes += item->bytes;
+  plan.correction = CorrectionOf(layout);
+  double predicted = 0;
+  int outputs = 0;
+  for (const auto& part : PartsOf(chosen, candidates, spec, options)) {
+    Selection selection = SelectionOf(part, layout, spec, options);
+    predicted += ranks.Predict(selection.units, selection.predicted_units);
+    for (int unit : selection.units) depth -= ranks.width(unit);
+    plan.rows += selection.rows;
+    plan.bytes += selection.bytes;
+    plan.units_selected += static_cast<int>(selection.units.size());
+    outputs += selection.predicted_units;
+    plan.selections.push_back(std::move(selection));
   }
-  std::sort(selection.units.begin(), selection.units.end());
-  selection.predicted_units =
-      PredictUnits(selection.rows, selection.bytes, spec, options.target_file_bytes);
-  if (options.max_task_bytes > 0) {
-    const int64_t tasks = (selection.bytes + options.max_task_bytes - 1) / options.max_task_bytes;
-    selection.tasks = static_cast<int>(std::clamp<int64_t>(
-        tasks, 1, std::max<int64_t>(1, std::min<int64_t>(selection.rows, 1'000'000))));
+  if (plan.selections.empty()) {
+    plan.reason =
+        "the groups below the target are covered by different indexes, and none can be merged with "
+        "a neighbour of its own kind";
+    return plan;
   }
   if (chosen.size() < candidates.size()) {
-    plan.notes.push_back(fmt::format(
-        "left for later runs by the budget: {} of {}",
-        Plural(wanted.units - static_cast<int64_t>(selection.units.size()), "unit", "units"),
-        FormatBytes(wanted.bytes - selection.bytes)));
+    plan.notes.push_back(fmt::format("left for later runs by the budget: {} of {}",
+                                     Plural(wanted.units - plan.units_selected, "unit", "units"),
+                                     FormatBytes(wanted.bytes - plan.bytes)));
   }
-  plan.correction = CorrectionOf(layout);
-  plan.depth_after = plan.correction * ranks.Predict(selection.units, selection.predicted_units);
-  for (int unit : selection.units) depth -= ranks.width(unit);
-  plan.depth_after += std::max(0.0, depth);
-  plan.rows = selection.rows;
-  plan.bytes = selection.bytes;
-  plan.units_selected = static_cast<int>(selection.units.size());
-  plan.units_after =
-      static_cast<int>(layout.units.size()) - plan.units_selected + selection.predicted_units;
-  plan.selections.push_back(std::move(selection));
+  plan.depth_after = plan.correction * predicted + std::max(0.0, depth);
+  plan.units_after = static_cast<int>(layout.units.size()) - plan.units_selected + outputs;
   return plan;
 }
 

@@ -8,40 +8,44 @@
 #include <string_view>
 #include <vector>
 
+#include "layout/budgets.h"
 #include "layout/depth.h"
 #include "layout/unit.h"
 #include "spec/clustering_spec.h"
 
 namespace thalweg {
 
-/// Hard upper bounds on what one command reads; -1: none.
-struct Budgets {
-  int64_t max_units = -1;
-  int64_t max_rows = -1;
-  int64_t max_bytes = -1;
-  bool any() const { return max_units >= 0 || max_rows >= 0 || max_bytes >= 0; }
-};
-
 struct PlanOptions {
   Budgets budgets;
   bool full = false;            ///< rewrite everything, healthy and mismatched cubes too
   int64_t max_task_bytes = -1;  ///< a larger selection is split into tasks along the curve
   int64_t target_file_bytes = int64_t{512} << 20;  ///< to predict the number of output units
+  int64_t target_file_rows = -1;  ///< rows of an output unit where > 0, before the bytes
+  bool sort_per_stretch = false;  ///< groups: one sort for each stretch of neighbours that reaches
+                                  ///< the target rows, not one of all (for comparison)
 };
 
 /// What a cube is. Size decides first: below the minimum it is partial, whatever its columns; then
-/// the set of its columns; then whether it is above 1.5 times the target.
-enum class CubeHealth { kHealthy, kPartial, kMismatch, kOversized };
+/// the set of its columns; then whether it is above 1.5 times the target. A group is stale when it
+/// is of another spec id, else partial when its rows are below the target.
+enum class CubeHealth { kHealthy, kPartial, kMismatch, kOversized, kStale };
 std::string_view ToString(
-    CubeHealth health);  // "healthy", "partial", "column_mismatch", "oversized"
+    CubeHealth health);  // "healthy", "partial", "column_mismatch", "oversized", "stale"
 /// `other_spec`, when given, is set for cubes whose set of columns is the declared one but whose
 /// spec id is not: another order of the columns, curve, bits or algorithm. They count as healthy
 /// (or partial, by size).
 CubeHealth HealthOf(const Cube& cube, const ClusteringSpec& spec, bool* other_spec = nullptr);
+/// By the rule of the layout.
+CubeHealth HealthOf(const Layout& layout, const Cube& cube, const ClusteringSpec& spec,
+                    bool* other_spec = nullptr);
 
 /// max(1, round(bytes / target)): how many balanced cubes a selection is cut into, so that no small
 /// remainder is left.
 int64_t CubesOf(int64_t bytes, int64_t target_cube_bytes);
+
+/// Rows of a file with a cap on its rows and one on its bytes, from the bytes per row of what is
+/// rewritten.
+int64_t FileRows(int64_t rows, int64_t bytes, int64_t target_file_rows, int64_t target_file_bytes);
 
 /// A set of units that is sorted as one.
 struct Selection {
@@ -65,6 +69,9 @@ struct Plan {
   int64_t rows = 0, bytes = 0;  ///< selected
   int units_selected = 0, units_after = 0;
 };
+
+/// Ids of the units of all selections.
+std::vector<std::string> SelectedUnits(const Layout& layout, const Plan& plan);
 
 /// The policy `size`: unclustered units, partial and oversized cubes, as one selection; `full`
 /// takes all.

@@ -37,6 +37,8 @@ struct Unit {
   int64_t bytes = 0;                ///< encoded
   std::vector<UnitColumn> columns;  ///< one per key column of the description
   std::optional<Stamp> stamp;
+  /// Units of different classes cannot be sorted as one (indexes cover some and not others).
+  int rewrite_class = 0;
 };
 
 /// What a run knew of one key column when it sorted: the quantiles behind the widths.
@@ -78,12 +80,25 @@ struct Cube {
   std::vector<int> units;  ///< positions in Layout::units
 };
 
+/// How the policy `size` tells what is worth a rewrite.
+enum class SizeRule {
+  kCubes,   ///< by the encoded bytes of cubes (slices of a run along the curve)
+  kGroups,  ///< by the live rows of groups (whole runs), which merge with neighbours in the order
+            ///< of Layout::units; stamps of another spec id count as none
+};
+
 /// The table at one snapshot, as the planner sees it: a value.
 struct Layout {
   std::string snapshot_id;                ///< "" for an empty table
   std::vector<ClusteringColumn> columns;  ///< the key columns described, declared or hypothetical
   std::vector<KeyType> types;             ///< of these columns
   std::vector<Unit> units;
+  SizeRule size_rule = SizeRule::kCubes;
+  int64_t group_rows = 0;  ///< groups of fewer live rows are partial (kGroups)
+  /// What the format calls its units and cubes, for people: "file" and "cube", "fragment" and
+  /// "group".
+  std::string unit_name = "file";
+  std::string cube_name = "cube";
   std::vector<Cube> cubes;  ///< every stamped live unit belongs to exactly one
   std::vector<RunRecord>
       runs;  ///< of live stamped units, oldest first; records rebuilt from files lack quantiles

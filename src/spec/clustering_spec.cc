@@ -71,6 +71,7 @@ arrow::Status ClusteringSpec::Validate() const {
     return Usage("the minimum cube size ({} bytes) is above the target ({} bytes)", min_cube_bytes,
                  target_cube_bytes);
   }
+  if (version < 0) return Usage("version {} of a declaration: it must be above 0", version);
   if (!(theta > 0 && theta < 1)) return Usage("overlap threshold {} is not between 0 and 1", theta);
   return arrow::Status::OK();
 }
@@ -79,6 +80,7 @@ std::string ClusteringSpec::SpecId() const {
   std::string text;
   for (const auto& column : columns) text += fmt::format("{},", column.field_id);
   text += fmt::format("|{}|{}|{}", ToString(curve), bits_per_dim, ToString(algorithm));
+  if (version > 0) text += fmt::format("|{}", version);
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 

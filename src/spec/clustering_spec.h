@@ -41,13 +41,15 @@ struct ClusteringSpec {
   int64_t min_cube_bytes = int64_t{5} << 30;
   Policy policy = Policy::kSize;
   double theta = 0.42;  // overlap threshold, in (0, 1)
+  /// Number of the declaration, above 0, in formats that number theirs (Lance); 0 in others.
+  int64_t version = 0;
 
   /// Ranges, duplicates, 0 < min_cube_bytes <= target_cube_bytes. Types are checked by the key
   /// stage.
   arrow::Status Validate() const;
 
-  /// Sixteen hex digits: XXH3-64 of (field ids in declared order, curve, bits, algorithm). Sizes
-  /// and policy do not take part.
+  /// Sixteen hex digits: XXH3-64 of (field ids in declared order, curve, bits, algorithm, and the
+  /// version where there is one). Sizes and policy do not take part.
   std::string SpecId() const;
 
   bool operator==(const ClusteringSpec&) const = default;

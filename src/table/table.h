@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "layout/budgets.h"
 #include "layout/unit.h"
 #include "sort/row_source.h"
 #include "spec/clustering_spec.h"
@@ -68,6 +69,14 @@ class OutputFile {
 struct OutputSizes {
   int64_t target_file_bytes = int64_t{512} << 20;
   int64_t target_row_group_bytes = int64_t{128} << 20;
+  int64_t target_file_rows = -1;  ///< where > 0 a hard cap on the rows of a file
+};
+
+/// What UnifyIndexes did, or would do.
+struct IndexUnification {
+  bool committed = false;
+  std::string note;  ///< for people: "index a, b: 20,000 rows are indexed first"; "" when there is
+                     ///< nothing to do
 };
 
 /// What the table declares, as found.
@@ -109,7 +118,7 @@ struct WriteCommit {
   WriteMode mode = WriteMode::kAppend;
   std::string base_snapshot;  ///< overwrite: the snapshot whose files go; the table having moved
                               ///< since is a conflict
-  std::optional<ClusteringSpec> spec;  ///< the files are stamped cubes of it
+  std::optional<ClusteringSpec> spec;  ///< the files are stamped cubes of it; nullopt: plain files
   std::vector<OutputUnit> outputs;
   RunRecord run;
   std::map<std::string, std::string> summary;
@@ -151,8 +160,17 @@ class Table {
   /// otherwise.
   virtual arrow::Result<ClusteringColumn> ResolveColumn(const std::string& name) const = 0;
   virtual arrow::Result<OutputSizes> output_sizes() const = 0;
+  /// Budgets that the table itself prescribes; a command's own options come first.
+  virtual arrow::Result<Budgets> budgets() const { return Budgets{}; }
 
   virtual arrow::Result<Declaration> declaration() const = 0;
+  /// The algorithm of a declaration of these columns that names none.
+  virtual arrow::Result<Algorithm> DefaultAlgorithm(const std::vector<ClusteringColumn>&) const {
+    return Algorithm::kTypedQuantileRankV1;
+  }
+  /// What columns named for one write into an undeclared table mean: true, that its rows are sorted
+  /// once, neither declared nor stamped; false, that the columns are declared.
+  virtual bool sorts_undeclared() const { return false; }
   /// Declares. `version` (--version) is for formats that number their declarations; Iceberg refuses
   /// it. `allow_single` accepts one column. False: an identical declaration was there, nothing was
   /// committed.
@@ -170,6 +188,20 @@ class Table {
   virtual arrow::Result<bool> RebuildCubes() {
     return arrow::Status::NotImplemented(
         "rebuilding the cube table is not possible for this format");
+  }
+  /// Brings what names rows by their addresses (secondary indexes) to where these units can be
+  /// sorted as one (Unit::rewrite_class). A commit of its own; the table is refreshed after it, the
+  /// plan is to be made anew. With `dry_run` it only says what it would do.
+  virtual arrow::Result<IndexUnification> UnifyIndexes(const std::vector<std::string>& unit_ids,
+                                                       bool dry_run) {
+    return IndexUnification{};
+  }
+  /// Creates or refreshes what the format keeps of the clustering columns beside the units (Lance's
+  /// zone maps), as a commit of its own, where something is missing. Called at the end of every
+  /// optimize, also of one with nothing to do; refreshes the table when it did something. Says what
+  /// it did, for people.
+  virtual arrow::Result<std::vector<std::string>> RefreshStatistics(const ClusteringSpec& spec) {
+    return std::vector<std::string>{};
   }
   /// Full descriptors of units of that layout, by id, in the order given.
   virtual arrow::Result<std::vector<UnitDescriptor>> Describe(

@@ -55,7 +55,8 @@ Json SpecToJson(const ClusteringSpec& spec) {
               {"target-cube-size-bytes", spec.target_cube_bytes},
               {"min-cube-size-bytes", spec.min_cube_bytes},
               {"policy", ToString(spec.policy)},
-              {"theta", spec.theta}};
+              {"theta", spec.theta},
+              {"version", spec.version}};
 }
 
 arrow::Result<int> GetInt(const Json& json, const char* key, int64_t low, int64_t high,
@@ -86,6 +87,7 @@ arrow::Result<ClusteringSpec> SpecFromJson(const Json& json, const std::string& 
   ARROW_ASSIGN_OR_RAISE(auto policy, GetString(json, "policy", what));
   ARROW_ASSIGN_OR_RAISE(spec.policy, ParsePolicy(policy));
   ARROW_ASSIGN_OR_RAISE(spec.theta, GetDouble(json, "theta", what));
+  ARROW_ASSIGN_OR_RAISE(spec.version, GetInt64(json, "version", what));
   if (auto valid = spec.Validate(); !valid.ok()) return Invalid("{}: {}", what, valid.message());
   ARROW_ASSIGN_OR_RAISE(auto spec_id, GetString(json, "spec-id", what));
   if (spec_id != spec.SpecId()) {

@@ -49,7 +49,10 @@ arrow::Result<std::vector<TaskEnvelope>> PrepareSelection(Table& table, const Cl
   task.sources = std::move(sources);
   task.selection_rows = live_rows;
   task.target_file_bytes = prepare.target_file_bytes;
-  task.target_file_rows = prepare.target_file_rows;
+  int64_t bytes = 0;
+  for (const auto& unit : task.sources) bytes += unit.bytes;
+  task.target_file_rows =
+      FileRows(live_rows, bytes, prepare.target_file_rows, prepare.target_file_bytes);
   task.target_row_group_bytes = prepare.target_row_group_bytes;
 
   const std::vector<Key128> borders = SliceBorders(fitted, slices);

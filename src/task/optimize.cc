@@ -45,6 +45,7 @@ class Optimizer {
         }
         ARROW_RETURN_NOT_OK(AfterFailure(attempt.status()));
       }
+      RefreshStatistics();
       if (report_.outcome != "nothing-to-do") report_.depth_after = MeasureDepth(table_, spec_);
     }
     intent_.reset();
@@ -54,22 +55,35 @@ class Optimizer {
   }
 
  private:
+  /// The rewrite is valid whatever becomes of this.
+  void RefreshStatistics() {
+    const auto refreshed = table_.RefreshStatistics(spec_);
+    if (refreshed.ok()) {
+      report_.notes.insert(report_.notes.end(), refreshed->begin(), refreshed->end());
+    } else {
+      report_.notes.push_back(fmt::format(
+          "the statistics of the clustering columns could not be refreshed, the next run tries "
+          "again: {}",
+          refreshed.status().message()));
+    }
+    if (report_.outcome == "nothing-to-do") report_.snapshot_after = table_.snapshot_id();
+  }
+
   /// Plans at the newest snapshot and carries the plan out. True: nothing remains to be done.
   arrow::Result<bool> PlanAndCommit() {
     ARROW_RETURN_NOT_OK(options_.execute.stop.Poll());
     std::vector<std::string> notes;
     ARROW_ASSIGN_OR_RAISE(spec_, UsableDeclaration(table_, &notes));
     ARROW_ASSIGN_OR_RAISE(auto layout, table_.DescribeLayout(spec_.columns));
-    ARROW_ASSIGN_OR_RAISE(auto sizes, table_.output_sizes());
+    ARROW_ASSIGN_OR_RAISE(const auto inputs,
+                          ResolvePlanInputs(table_, options_.plan, options_.target_file_bytes,
+                                            options_.target_file_rows));
     PrepareOptions prepare;
     prepare.run_id = run_id_;
-    prepare.target_file_bytes =
-        options_.target_file_bytes > 0 ? options_.target_file_bytes : sizes.target_file_bytes;
-    prepare.target_file_rows = options_.target_file_rows;
-    prepare.target_row_group_bytes = sizes.target_row_group_bytes;
-    PlanOptions plan_options = options_.plan;
-    plan_options.target_file_bytes = prepare.target_file_bytes;
-    ARROW_ASSIGN_OR_RAISE(auto plan, MakePlan(layout, spec_, plan_options));
+    prepare.target_file_bytes = inputs.sizes.target_file_bytes;
+    prepare.target_file_rows = inputs.sizes.target_file_rows;
+    prepare.target_row_group_bytes = inputs.sizes.target_row_group_bytes;
+    ARROW_ASSIGN_OR_RAISE(auto plan, MakePlan(layout, spec_, inputs.options));
     notes.insert(notes.end(), plan.notes.begin(), plan.notes.end());
     notes.insert(notes.end(), layout.notes.begin(), layout.notes.end());
     for (auto& note : notes) {
@@ -86,6 +100,12 @@ class Optimizer {
       report_.depth_after = plan.depth_before;
       report_.snapshot_after = table_.snapshot_id();
       return true;
+    }
+    if (options_.update_indexes) {
+      ARROW_ASSIGN_OR_RAISE(const auto unified, table_.UnifyIndexes(SelectedUnits(layout, plan),
+                                                                    /*dry_run=*/false));
+      if (!unified.note.empty()) report_.notes.push_back(unified.note);
+      if (unified.committed) return false;  // the plan was made for the version before
     }
     depths_ = {plan.depth_before, plan.depth_after, plan.correction};
     report_.predicted_depth = plan.depth_after;
@@ -202,6 +222,20 @@ class Optimizer {
 };
 
 }  // namespace
+
+arrow::Result<PlanInputs> ResolvePlanInputs(const Table& table, const PlanOptions& options,
+                                            int64_t target_file_bytes, int64_t target_file_rows) {
+  PlanInputs inputs;
+  ARROW_ASSIGN_OR_RAISE(inputs.sizes, table.output_sizes());
+  if (target_file_bytes > 0) inputs.sizes.target_file_bytes = target_file_bytes;
+  if (target_file_rows > 0) inputs.sizes.target_file_rows = target_file_rows;
+  ARROW_ASSIGN_OR_RAISE(const Budgets budgets, table.budgets());
+  inputs.options = options;
+  inputs.options.budgets = options.budgets.Or(budgets);
+  inputs.options.target_file_bytes = inputs.sizes.target_file_bytes;
+  inputs.options.target_file_rows = inputs.sizes.target_file_rows;
+  return inputs;
+}
 
 arrow::Result<OptimizeReport> Optimize(Table& table, const OptimizeOptions& options) {
   return Optimizer(table, options).Run();

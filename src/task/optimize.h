@@ -15,13 +15,23 @@ struct OptimizeOptions {
   ExecuteOptions execute;
   std::string run_id;              ///< "": a new UUID
   int64_t target_file_bytes = -1;  ///< -1: the table's
-  int64_t target_file_rows = -1;
+  int64_t target_file_rows = -1;   ///< -1: the table's
+  bool update_indexes = true;      ///< false: units that indexes cover differently are sorted apart
   double orphan_age_seconds = 86400;
   int max_replans = 10;  ///< conflicts that plan again before giving up (kConflict)
   /// Wait before the first new plan; doubled for each further one (up to 64 times), give or take a
   /// random half.
   double backoff_seconds = 0.1;
 };
+
+/// What a plan is made with: a command's own options before the table's before the defaults.
+struct PlanInputs {
+  OutputSizes sizes;
+  PlanOptions options;
+};
+/// `target_file_bytes` and `target_file_rows`: -1 for the table's.
+arrow::Result<PlanInputs> ResolvePlanInputs(const Table& table, const PlanOptions& options,
+                                            int64_t target_file_bytes, int64_t target_file_rows);
 
 struct OptimizeReport {
   std::string outcome;  ///< "committed", "nothing-to-do", "already-committed"

@@ -28,16 +28,21 @@ class InOrderWriter {
   }
 
   arrow::Status Write(const arrow::RecordBatch& batch) {
-    for (int64_t row = 0; row < batch.num_rows(); row += kWriteRows) {
+    for (int64_t row = 0; row < batch.num_rows();) {
       if (!file_) {
         ARROW_ASSIGN_OR_RAISE(file_, collector_->NewFile({0, files_++}));
         group_begin_ = 0;
+        file_rows_ = 0;
       }
-      const auto slice = batch.Slice(row, std::min(kWriteRows, batch.num_rows() - row));
+      int64_t rows = std::min(kWriteRows, batch.num_rows() - row);
+      if (sizes_.target_file_rows > 0) rows = std::min(rows, sizes_.target_file_rows - file_rows_);
+      const auto slice = batch.Slice(row, rows);
       ARROW_RETURN_NOT_OK(collector_->ObserveInput(*slice));
       ARROW_RETURN_NOT_OK(file_->Write(*slice));
+      row += rows;
+      file_rows_ += rows;
       const int64_t bytes = file_->bytes_estimate();
-      if (bytes >= sizes_.target_file_bytes) {
+      if (bytes >= sizes_.target_file_bytes || file_rows_ == sizes_.target_file_rows) {
         ARROW_RETURN_NOT_OK(Finish());
       } else if (bytes - group_begin_ >= sizes_.target_row_group_bytes) {
         ARROW_RETURN_NOT_OK(file_->EndRowGroup());
@@ -60,6 +65,7 @@ class InOrderWriter {
   std::unique_ptr<SortedFileWriter> file_;
   int files_ = 0;
   int64_t group_begin_ = 0;
+  int64_t file_rows_ = 0;
 };
 
 class RowWriter {
@@ -99,6 +105,7 @@ class RowWriter {
     report_.notes.insert(report_.notes.end(), declaration.notes.begin(), declaration.notes.end());
     ARROW_ASSIGN_OR_RAISE(sizes_, table_.output_sizes());
     if (options_.target_file_bytes > 0) sizes_.target_file_bytes = options_.target_file_bytes;
+    if (options_.target_file_rows > 0) sizes_.target_file_rows = options_.target_file_rows;
     sizes_.target_row_group_bytes = RowGroupBytes(sizes_.target_row_group_bytes, memory_);
     ARROW_ASSIGN_OR_RAISE(auto schema, table_.schema());
     ARROW_ASSIGN_OR_RAISE(source, CastRows(std::move(source), schema));
@@ -113,8 +120,9 @@ class RowWriter {
     collector_.emplace(table_, context, options_.execute.verify);
 
     WriteCommit commit;
-    if (spec_) {
-      ARROW_RETURN_NOT_OK(WriteClustered(std::move(source), &commit));
+    if (spec_ || options_.sort_once) {
+      ARROW_RETURN_NOT_OK(
+          WriteClustered(spec_ ? *spec_ : *options_.sort_once, std::move(source), &commit));
     } else {
       ARROW_RETURN_NOT_OK(WriteInOrder(*source, &commit));
     }
@@ -130,16 +138,19 @@ class RowWriter {
     return Commit(std::move(commit));
   }
 
-  arrow::Status WriteClustered(std::unique_ptr<RowSource> source, WriteCommit* commit) {
-    ClusterSortOptions sort = SortOptions(options_.execute, *spec_, &memory_);
+  arrow::Status WriteClustered(const ClusteringSpec& spec, std::unique_ptr<RowSource> source,
+                               WriteCommit* commit) {
+    ClusterSortOptions sort = SortOptions(options_.execute, spec, &memory_);
     sort.target_file_bytes = sizes_.target_file_bytes;
+    sort.target_file_rows = sizes_.target_file_rows;
+    sort.hard_file_cap = sort.target_file_rows > 0;
     sort.target_row_group_bytes = sizes_.target_row_group_bytes;
     if (!source->rereadable()) {
       ARROW_ASSIGN_OR_RAISE(source, SpoolStream(std::move(source), sort));
     }
-    ARROW_ASSIGN_OR_RAISE(auto key_columns, KeyColumns(*source->schema(), *spec_));
-    ARROW_ASSIGN_OR_RAISE(auto fitted, FitKeys(*source, key_columns, spec_->curve,
-                                               spec_->bits_per_dim, spec_->algorithm, sort));
+    ARROW_ASSIGN_OR_RAISE(auto key_columns, KeyColumns(*source->schema(), spec));
+    ARROW_ASSIGN_OR_RAISE(auto fitted, FitKeys(*source, key_columns, spec.curve, spec.bits_per_dim,
+                                               spec.algorithm, sort));
     sort.input_observer = [this](const arrow::RecordBatch& batch) {
       return collector_->ObserveInput(batch);
     };
@@ -151,7 +162,7 @@ class RowWriter {
                                            sort));
     report_.spill_bytes = sorted.spilled_bytes;
     ARROW_ASSIGN_OR_RAISE(commit->outputs, collector_->Outputs(fitted.rows));
-    commit->run = RecordRun(report_.run_id, *spec_, fitted, commit->outputs);
+    commit->run = RecordRun(report_.run_id, spec, fitted, commit->outputs);
     return arrow::Status::OK();
   }
 

@@ -4,6 +4,7 @@
 #include <arrow/result.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct WriteOptions {
   ExecuteOptions execute;
   std::string run_id;              ///< "": a new UUID
   int64_t target_file_bytes = -1;  ///< -1: the table's
+  int64_t target_file_rows = -1;   ///< -1: the table's
+  /// Without a declaration: sorts the rows by this, and stamps nothing.
+  std::optional<ClusteringSpec> sort_once;
   double orphan_age_seconds = 86400;
 };
 
