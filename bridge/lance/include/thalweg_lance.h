@@ -144,8 +144,9 @@ int thalweg_lance_scan_statistics(ThalwegLanceDataset* dataset, const char* filt
 
 /* -- Writing data files ------------------------------------------------------------------------ */
 
-/* A new data file under data/, one fragment. request: {"name": "x.lance", "batch_rows_hint": n}. In
- * the dataset's storage version and current schema. Blob columns are written as the dataset stores
+/* A new data file under data/, one fragment. request: {"name": "x.lance", "batch_rows_hint": n,
+ * "buffer_bytes": n that the encoders may hold back, all columns together; 0: 8 MiB a column}. In the
+ * dataset's storage version and current schema. Blob columns are written as the dataset stores
  * them. The file is there only after writer_finish. A crash leaves on a local disk
  * "data/<name>.tmp", on an object store nothing that a listing shows; of a file x.lance with blob v2
  * columns also things below "data/_parts/x.lance/" and the blobs below "data/x/" (delete_file takes
@@ -157,8 +158,7 @@ int thalweg_lance_writer_open(ThalwegLanceDataset* dataset, const char* request,
  * After a failure of Lance itself the file is given up and every further write fails. */
 int thalweg_lance_writer_write(ThalwegLanceWriter* writer, struct ArrowArray* batch,
                                struct ArrowSchema* schema);
-/* Bytes written so far, as far as the encoder has let them out (it holds back up to 8 MiB a column;
- * of files with blob v2 columns everything: 0). */
+/* Bytes written so far, as far as the encoder has let them out; 0 for files with blob v2 columns. */
 int thalweg_lance_writer_bytes(ThalwegLanceWriter* writer, int64_t* bytes);
 /* Closes the file. {"fragment": fragment (id 0), "rows", "bytes"} with the row count read back from
  * the footer in storage. A file without rows is removed and INVALID. */

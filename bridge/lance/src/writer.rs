@@ -39,6 +39,9 @@ pub struct WriterRequest {
     #[serde(default)]
     #[allow(dead_code)]
     batch_rows_hint: u64,
+    /// What the encoders hold back, all columns together; 0: Lance's 8 MiB a column.
+    #[serde(default)]
+    buffer_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -73,7 +76,7 @@ struct Parts {
 impl DataFileWriter {
     pub async fn open(dataset: &Arc<Dataset>, request: WriterRequest) -> Outcome<Self> {
         require_writable(dataset).await?;
-        let name = request.name;
+        let name = request.name.as_str();
         let stem = name.strip_suffix(".lance").unwrap_or_default();
         if stem.is_empty() || stem.starts_with('.') || name.contains(['/', '\\']) {
             return Err(Failure::invalid(format!(
@@ -88,7 +91,7 @@ impl DataFileWriter {
         let version = dataset.manifest().data_storage_format.lance_file_format();
         let schema = dataset.schema().clone();
         let sink = if schema.fields.iter().any(|field| field.is_blob_v2()) {
-            Sink::Parts(Parts::open(dataset, &name, version)?)
+            Sink::Parts(Parts::open(dataset, name, version)?)
         } else {
             let output: Box<dyn Writer> = if store.has_direct_local_paths() {
                 let file = LocalFile::create(PathBuf::from(to_local_path(&path)))
@@ -97,14 +100,17 @@ impl DataFileWriter {
             } else {
                 store.create(&path).await?
             };
-            let options = FileWriterOptions::default();
+            let options = FileWriterOptions {
+                data_cache_bytes: (request.buffer_bytes > 0).then_some(request.buffer_bytes),
+                ..Default::default()
+            };
             let writer = create_writer(version, output, schema, options)?;
             Sink::File(Box::new(writer), Seeds::open(dataset).await?)
         };
         Ok(Self {
             expected: Arc::new(scan::schema(dataset)),
             dataset: dataset.clone(),
-            name,
+            name: name.to_string(),
             rows: 0,
             sink: Some(sink),
         })
