@@ -5,9 +5,9 @@ export THALWEG_BIN ?= $(CURDIR)/build/bin
 # Share of each random campaign's full size: make test runs a tenth, make soak all of it.
 SCALE ?= 0.1
 
-.PHONY: all setup build test soak demo bench lint format sanitize fuzz install clean
+.PHONY: all setup build bridge test soak demo demo-lance bench lint format sanitize fuzz install clean
 
-all: build
+all: build bridge
 
 setup:
 	@tools/setup.sh
@@ -17,18 +17,25 @@ build: setup
 	@mkdir -p build && mv build.log build/configure.log
 	@cmake --build build --parallel $(JOBS)
 
-test: build
+# After the build, so that Iceberg works while the crates are compiled.
+bridge: build
+	@tools/bridge.sh
+
+test: build bridge
 	@ctest --test-dir build --output-on-failure --parallel $(JOBS) --label-exclude soak
 	@THALWEG_CAMPAIGN_SCALE=$(SCALE) $(PYTHON) -m pytest -q test
 
-soak: build
+soak: build bridge
 	@ctest --test-dir build --output-on-failure --parallel $(JOBS)
 	@THALWEG_CAMPAIGN_SCALE=1 $(PYTHON) -m pytest -q -s test -m "campaign"
 
 demo: build
 	@$(PYTHON) tools/demo.py
 
-bench: setup
+demo-lance: build bridge
+	@$(PYTHON) tools/demo_lance.py
+
+bench: setup bridge
 	@cmake --preset benchmark -Wno-dev > /dev/null && cmake --build build --parallel $(JOBS)
 	@build/bin/thalweg_key_benchmark --benchmark_min_time=0.02
 	@$(PYTHON) benchmark/quality.py
