@@ -1,5 +1,6 @@
-"""The demo on Lance datasets: the real data of tools/demo.py, clustered, then asked by pylance before and after. Run it as
-`make demo-lance`. Everything goes to build/demo-lance; nothing outside of it is touched.
+"""The demo on Lance datasets: the real data of tools/demo.py, clustered, then asked by pylance before and after.
+
+Run it as `make demo-lance`. Everything goes to build/demo-lance; nothing outside of it is touched.
 """
 
 import re
@@ -21,7 +22,7 @@ def counter(plan: str, name: str) -> int:
 
 
 def ask(dataset: lance.LanceDataset, sql_filter: str) -> tuple[tuple, int, int]:
-    """The number of rows and the sum of a number over them, and the fragments and rows that Lance scanned for the filter."""
+    """The number of rows and the sum of a number over them; the fragments and the rows that Lance scanned for it."""
     numbers = [f.name for f in dataset.schema if pa.types.is_integer(f.type) or pa.types.is_floating(f.type)]
     rows = dataset.to_table(filter=sql_filter, columns=numbers[:1])
     answer = rows.num_rows, sum(value or 0 for value in rows.column(0).to_pylist())
@@ -41,7 +42,8 @@ def cluster(name: str, parts: list[pa.Table], columns: str, rows: str, questions
     demo.thalweg("status", path)
     dataset = lance.dataset(path)
     after = {title: ask(dataset, question) for title, question in questions.items()}
-    demo.say(f"{name}: the same queries before and after (of {fragments} and of {len(dataset.get_fragments())} fragments)")
+    left = len(dataset.get_fragments())
+    demo.say(f"{name}: the same queries before and after (of {fragments} and of {left} fragments)")
     print(f"{'query':38} {'rows':>7}   {'fragments scanned':>17}   {'rows scanned':>24}   same answer")
     for title in questions:
         old, new = before[title], after[title]
@@ -65,7 +67,8 @@ def main() -> None:
         "20000",
         {
             "to Honolulu": "dest = 'HNL'",
-            "on one day": "time_hour >= timestamp '2013-03-08 00:00:00' AND time_hour < timestamp '2013-03-09 00:00:00'",
+            "on one day": "time_hour >= timestamp '2013-03-08 00:00:00' "
+            "AND time_hour < timestamp '2013-03-09 00:00:00'",
             "to Denver in the first week of July": "dest = 'DEN' AND time_hour >= timestamp '2013-07-01 00:00:00' "
             "AND time_hour < timestamp '2013-07-08 00:00:00'",
         },
