@@ -7,8 +7,11 @@
 #include <thread>
 
 #include "lance/declaration.h"
+#include "lance/key_ranges.h"
 #include "lance/lance_table_internal.h"
 #include "lance/property_names.h"
+#include "layout/cube_map.h"
+#include "layout/depth.h"
 #include "util/crash_point.h"
 #include "util/status.h"
 #include "util/uuid.h"
@@ -161,6 +164,44 @@ LayoutRecord RecordOf(const RunRecord& run, const ClusteringSpec& spec, uint64_t
 
 }  // namespace
 
+double LanceTable::DepthAfter(const RewriteCommit& commit) const {
+  auto layout = DescribeLayout(commit.spec.columns);
+  if (!layout.ok()) return -1;
+  std::set<std::string> gone;
+  CubeMap map;
+  map.runs = layout->runs;
+  for (const auto& selection : commit.selections) {
+    for (const auto& source : selection.sources) gone.insert(source.id);
+  }
+  for (const auto& cube : layout->cubes) {
+    CubeMap::Entry entry{cube.cube_id, cube.run_id, cube.spec_id, cube.field_ids, "", 0, 0, {}};
+    for (const int unit : cube.units) {
+      const std::string& id = layout->units[unit].id;
+      if (!gone.contains(id)) entry.unit_ids.push_back(id);
+    }
+    map.cubes.push_back(std::move(entry));
+  }
+  std::erase_if(layout->units, [&](const Unit& unit) { return gone.contains(unit.id); });
+  CubeMap::Entry made{commit.run_id, commit.run_id, commit.spec.SpecId(), {}, "", 0, 0, {}};
+  for (const auto& column : commit.spec.columns) made.field_ids.push_back(column.field_id);
+  for (const auto& selection : commit.selections) {
+    for (const auto& output : selection.outputs) {
+      Unit unit;
+      unit.id = output.id;
+      unit.rows = output.rows;
+      unit.bytes = output.bytes;
+      const auto keys = output.json.find("keys");
+      unit.columns = ParseKeyRanges(keys == output.json.end() ? Json() : *keys, layout->columns);
+      made.unit_ids.push_back(unit.id);
+      layout->units.push_back(std::move(unit));
+    }
+  }
+  map.cubes.push_back(std::move(made));
+  map.runs.push_back(commit.run);
+  ApplyCubeMap(map, &*layout);
+  return MeasureLayout(*layout).depth;
+}
+
 arrow::Status LanceTable::CheckSchemaUnchanged(const Version& latest) const {
   const auto& now = latest.description.fields;
   const auto& then = description().fields;
@@ -233,6 +274,9 @@ arrow::Result<CommitResult> LanceTable::CommitRewrite(
   ARROW_ASSIGN_OR_RAISE(auto fragments, Named(NewFragments::Of(commit)));
   std::vector<OutputUnit> units;
   for (const auto* unit : fragments.units) units.push_back(*unit);
+  RunRecord run = commit.run;
+  run.run_id = commit.run_id;
+  run.achieved_depth = DepthAfter(commit);
   std::optional<uint64_t> first_id;
   std::optional<uint64_t> version;
   int attempt = 0;
@@ -266,7 +310,7 @@ arrow::Result<CommitResult> LanceTable::CommitRewrite(
       }
       const bool remap = std::find(identity.begin(), identity.end(), kRowAddress) != identity.end();
       const auto properties =
-          RunProperties(commit.run, commit.summary, commit.spec, fragments.GroupsText(commit));
+          RunProperties(run, commit.summary, commit.spec, fragments.GroupsText(commit));
       std::shared_ptr<arrow::RecordBatchReader> rows;
       if (!identity.empty()) {
         rows = std::make_shared<IdentityReader>(latest->dataset, units, identity);
@@ -291,8 +335,7 @@ arrow::Result<CommitResult> LanceTable::CommitRewrite(
     }
   }
   CrashPoint("after-rewrite");
-  LayoutRecord record = RecordOf(commit.run, commit.spec, *version);
-  record.run.run_id = commit.run_id;
+  LayoutRecord record = RecordOf(run, commit.spec, *version);
   for (size_t i = 0; i < fragments.groups.size(); ++i) {
     if (fragments.groups[i].empty()) continue;
     record.groups.push_back(
@@ -305,15 +348,16 @@ arrow::Result<CommitResult> LanceTable::CommitRewrite(
 arrow::Result<CommitResult> LanceTable::CommitWrite(
     const WriteCommit& commit, const std::function<arrow::Status()>& before_swap) {
   const bool overwrite = commit.mode == WriteMode::kOverwrite;
+  RunRecord run = commit.run;
+  run.run_id = commit.run_id;
   Json made = Json::array();
   for (const auto& unit : commit.outputs) {
     ARROW_ASSIGN_OR_RAISE(const auto written, Named(ParseWrittenFile(unit)));
     made.push_back(written.fragment.json);
   }
-  const Json request{
-      {"mode", overwrite ? "overwrite" : "append"},
-      {"fragments", std::move(made)},
-      {"properties", ToJson(RunProperties(commit.run, commit.summary, commit.spec, ""))}};
+  const Json request{{"mode", overwrite ? "overwrite" : "append"},
+                     {"fragments", std::move(made)},
+                     {"properties", ToJson(RunProperties(run, commit.summary, commit.spec, ""))}};
   std::vector<Fragment> fragments;
   std::optional<uint64_t> version;
   int attempt = 0;
@@ -353,8 +397,7 @@ arrow::Result<CommitResult> LanceTable::CommitWrite(
   CrashPoint("after-write");
   std::optional<LayoutRecord> record;
   if (commit.spec && !fragments.empty()) {
-    record = RecordOf(commit.run, *commit.spec, *version);
-    record->run.run_id = commit.run_id;
+    record = RecordOf(run, *commit.spec, *version);
     record->groups.push_back(StampedGroup(commit.run_id, fragments, record->field_ids));
   }
   return Finish(*version, commit.base_snapshot, attempt, std::move(record));

@@ -245,6 +245,10 @@ arrow::Result<Layout> LanceTable::DescribeLayout(
   layout.snapshot_id = snapshot_id();
   layout.columns = columns;
   layout.size_rule = SizeRule::kGroups;
+  ARROW_ASSIGN_OR_RAISE(const OutputSizes sizes, output_sizes());
+  layout.group_rows = sizes.target_file_rows;
+  layout.unit_name = "fragment";
+  layout.cube_name = "group";
   std::vector<std::shared_ptr<const FragmentColumns>> zone_maps;
   for (const auto& column : columns) {
     const auto field = version_->schema->GetFieldByName(column.name);

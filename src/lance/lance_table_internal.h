@@ -191,6 +191,9 @@ class LanceTable : public Table {
 
   /// What the library did; retries against other writers.
   arrow::Result<Json> RefreshZoneMaps(const ClusteringSpec& spec);
+  /// The depth that the pinned version has once the outputs are in place of the sources: what the
+  /// run achieves, appends that come in between left out. -1 when it cannot be told.
+  double DepthAfter(const RewriteCommit& commit) const;
   /// What came between plan and commit: a conflict where the rewrite does not hold any more.
   arrow::Status CheckRewrite(const Version& latest, const RewriteCommit& commit) const;
   arrow::Status CheckSchemaUnchanged(const Version& latest) const;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "lance/key_ranges.h"
 #include "lance/lance_table_internal.h"
 #include "util/status.h"
 
@@ -76,11 +77,13 @@ arrow::Result<std::shared_ptr<arrow::Buffer>> WriteIpc(const arrow::RecordBatchV
 class LanceOutputFile : public OutputFile {
  public:
   LanceOutputFile(std::shared_ptr<const Version> version, std::unique_ptr<DataWriter> writer,
-                  std::string path, MemoryAccount* memory)
+                  std::string path, const OutputContext& context)
       : version_(std::move(version)),
         writer_(std::move(writer)),
         path_(std::move(path)),
-        held_(memory) {}
+        held_(context.memory) {
+    if (context.spec) ranges_.emplace(*version_->schema, *context.spec);
+  }
 
   ~LanceOutputFile() override {
     if (!finished_) (void)Discard();
@@ -100,6 +103,7 @@ class LanceOutputFile : public OutputFile {
     const auto rows =
         arrow::RecordBatch::Make(version_->schema, batch.num_rows(), std::move(arrays));
     ARROW_RETURN_NOT_OK(writer_->Write(*rows));
+    if (ranges_) ARROW_RETURN_NOT_OK(ranges_->Update(*rows));
     if (batch.num_columns() > columns) ARROW_RETURN_NOT_OK(KeepIdentity(batch, columns));
     ARROW_ASSIGN_OR_RAISE(const int64_t raw, arrow::util::ReferencedBufferSize(*rows));
     ARROW_ASSIGN_OR_RAISE(const int64_t bytes, writer_->bytes());
@@ -132,7 +136,9 @@ class LanceOutputFile : public OutputFile {
       identity_.clear();
     }
     held_.Set(0);
-    unit.json = Json{{"fragment", *fragment}, {"identity", std::move(identity)}};
+    unit.json = Json{{"fragment", *fragment},
+                     {"identity", std::move(identity)},
+                     {"keys", ranges_ ? ranges_->ToJson() : Json::array()}};
     finished_ = true;
     return unit;
   }
@@ -167,6 +173,7 @@ class LanceOutputFile : public OutputFile {
   const std::shared_ptr<const Version> version_;
   std::unique_ptr<DataWriter> writer_;
   const std::string path_;
+  std::optional<KeyRanges> ranges_;
   arrow::RecordBatchVector identity_;
   int64_t identity_bytes_ = 0;
   int64_t bytes_ = 0;    ///< let out by the encoder
@@ -182,7 +189,7 @@ arrow::Result<std::unique_ptr<OutputFile>> NewDataFile(std::shared_ptr<const Ver
   const std::string name = DataFileName(context, number);
   ARROW_ASSIGN_OR_RAISE(auto writer, version->dataset->NewDataFile(name));
   return std::make_unique<LanceOutputFile>(std::move(version), std::move(writer), "data/" + name,
-                                           context.memory);
+                                           context);
 }
 
 arrow::Result<WrittenFile> ParseWrittenFile(const OutputUnit& unit) {
