@@ -19,23 +19,55 @@ import subprocess
 import sys
 from pathlib import Path
 
-import duckdb
 import numpy as np
 from gen import generate
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
 from touch import literal, measure
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tools"))
+import duckdb_engine  # noqa: E402
+
+PROGRAM = Path(os.environ.get("THALWEG_BIN", ROOT / "build" / "bin")) / "thalweg"
 KEYS = ["user_id", "event_time"]
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
-def engine() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": 2})
-    for name in ("avro", "iceberg"):
-        package = __import__(f"duckdb_extension_{name}")
-        connection.execute(f"LOAD '{next(Path(package.__path__[0]).rglob(name + '.duckdb_extension'))}'")
-    return connection
+class BenchmarkTable:
+    """The benchmark table with its keys declared, which can be set back to how it was made."""
+
+    def __init__(self, folder: Path, rows: int):
+        self.warehouse = folder.resolve() / f"quality-{rows}"
+        self.original = self.warehouse / "catalog.orig"
+        if not self.original.exists():
+            shutil.rmtree(self.warehouse, ignore_errors=True)
+            generate(str(self.warehouse), rows, properties={"write.liquid-clustering.columns": ",".join(KEYS)})
+            shutil.copy(self.warehouse / "catalog.db", self.original)
+        self.uri = f"sqlite:///{self.warehouse}/catalog.db"
+
+    def load(self) -> Table:
+        return SqlCatalog("local", uri=self.uri, warehouse=f"file://{self.warehouse}").load_table("db.events")
+
+    def reset(self) -> Table:
+        """As generated; data files that came since are deleted."""
+        shutil.copy(self.original, self.warehouse / "catalog.db")
+        table = self.load()
+        kept = {task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()}
+        for path in (Path(table.location().removeprefix("file://")) / "data").rglob("*.parquet"):
+            if str(path) not in kept:
+                path.unlink()
+        return table
+
+    def thalweg(self, verb: str, *arguments: str) -> dict:
+        """The JSON object of a command on the table."""
+        command = [str(PROGRAM), verb, "local.db.events", "--json", *arguments]
+        command += ["--catalog-property", f"uri={self.uri}"]
+        command += ["--catalog-property", f"warehouse=file://{self.warehouse}"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(done.stderr)
+        return json.loads(done.stdout)
 
 
 def multiset(connection, location: str) -> tuple:
@@ -69,34 +101,18 @@ def main() -> None:
     parser.add_argument("--memory", default="1GiB")
     parser.add_argument("--targets", nargs="*", default=["5MiB", "6.5MiB", "8MiB", "11MiB"])
     arguments = parser.parse_args()
-    warehouse = arguments.folder.resolve() / f"quality-{arguments.rows}"
-    if not (warehouse / "catalog.orig").exists():
-        shutil.rmtree(warehouse, ignore_errors=True)
-        generate(str(warehouse), arguments.rows, properties={"write.liquid-clustering.columns": ",".join(KEYS)})
-        shutil.copy(warehouse / "catalog.db", warehouse / "catalog.orig")
-    uri = f"sqlite:///{warehouse}/catalog.db"
-    options = ["--catalog-property", f"uri={uri}", "--catalog-property", f"warehouse=file://{warehouse}"]
-
-    def load():
-        return SqlCatalog("local", uri=uri, warehouse=f"file://{warehouse}").load_table("db.events")
-
-    connection = engine()
-    shutil.copy(warehouse / "catalog.orig", warehouse / "catalog.db")
-    before = load()
+    bench = BenchmarkTable(arguments.folder, arguments.rows)
+    connection = duckdb_engine.connect(threads=2)
+    before = bench.reset()
     source_bytes = sum(task.file.file_size_in_bytes for task in before.scan().plan_files())
     rows_before = multiset(connection, before.metadata_location)
     print("| target | F | equality, PyIceberg | /√F | equality, DuckDB | /√F | file / target | bytes out / in | peak |")
     print("|---|---|---|---|---|---|---|---|---|")
     good = True
     for target in arguments.targets:
-        shutil.copy(warehouse / "catalog.orig", warehouse / "catalog.db")
-        command = [str(ROOT / "build/bin/thalweg"), "optimize", "local.db.events", "--json", *options]
-        command += ["--memory", arguments.memory, "--target-file-size", target]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(done.stderr)
-        report = json.loads(done.stdout)
-        table = load()
+        bench.reset()
+        report = bench.thalweg("optimize", "--memory", arguments.memory, "--target-file-size", target)
+        table = bench.load()
         touched = measure(table, KEYS)
         files = touched["files"]
         root = math.sqrt(files)
@@ -113,8 +129,7 @@ def main() -> None:
             f"| {report['peak_memory_bytes'] / (1 << 20):.0f} MiB |" + ("" if same else " ROWS DIFFER"),
             flush=True,
         )
-        for task in table.scan().plan_files():
-            os.remove(task.file.file_path.removeprefix("file://"))
+    bench.reset()
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"\nrows before and after: {'equal' if good else 'DIFFERENT'}; highest peak of any run: {peak:.0f} MiB")
     sys.exit(0 if good else 1)
