@@ -265,7 +265,7 @@ def test_edited_envelopes(table, planned):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[]", b"null", b"\xff\xfe", b'{"format": "thalweg.cluster-result/2"}', b'{"format": 7}']
+    "content", [b"", b"{}", b"[]", b"null", b"\xff\xfe", b'{"type": "thalweg.cluster-result/2"}', b'{"type": 7}']
 )
 def test_envelopes_that_are_none(table, planned, content):
     version = table.dataset.version

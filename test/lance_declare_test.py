@@ -51,7 +51,8 @@ def test_other_config_stays(table):
     table.ok("set", "--curve", "zorder")
     table.ok("clear")
     assert table.dataset.config() == {"mine": "kept", "lance.compaction.target_rows_per_fragment": "1000"}
-    assert table.dataset.metadata == {"note": "kept"}
+    others = {key: text for key, text in table.dataset.metadata.items() if not key.startswith("thalweg.")}
+    assert others == {"note": "kept"}
 
 
 def test_own_settings_stand_beside_the_namespace(table):
@@ -322,22 +323,25 @@ def test_options_of_iceberg_and_nonsense(odd):
     assert odd.config() == {}
 
 
+def replace_key(dataset) -> None:
+    """Lance casts no key to a type that can be none; but a column of that name may come anew."""
+    dataset.drop_columns(["user_id"])
+    dataset.add_columns(pa.field("user_id", pa.binary()))
+
+
 @pytest.mark.parametrize(
     "alter, expected",
     [
         (lambda dataset: dataset.drop_columns(["event_time"]), "event_time"),
         (lambda dataset: dataset.alter_columns({"path": "user_id", "name": "uid"}), "user_id"),
-        (lambda dataset: dataset.alter_columns({"path": "user_id", "data_type": pa.decimal256(40, 2)}), "user_id"),
+        (replace_key, "user_id"),
     ],
-    ids=["dropped", "renamed", "cast"],
+    ids=["dropped", "renamed", "replaced"],
 )
 def test_a_schema_change_that_breaks_it_is_reported(lake, alter, expected):
     table = make_events(lake, 2, 200)
     table.optimize()
-    try:
-        alter(table.dataset)
-    except (OSError, ValueError) as error:
-        pytest.skip(f"Lance itself refuses: {error}")
+    alter(table.dataset)
     before = table.rows()
     check_reported(table, expected)
     assert table.rows() == before

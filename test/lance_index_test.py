@@ -43,6 +43,7 @@ class Indexed(LanceTable):
         super().__init__(lake, **options)
         self.names = names
         self.count = count
+        self.next_id = 0
         for _ in range(appends):
             self.add()
         self.declare()
@@ -52,15 +53,15 @@ class Indexed(LanceTable):
             create(column, kind, name=name, **training)
 
     def add(self) -> None:
-        first = self.dataset.count_rows() if self.path.exists() else 0
-        self.append(indexed_rows(self.count, first + 10_000 * (first > 0)))
+        self.append(indexed_rows(self.count, self.next_id))
+        self.next_id += self.count
 
     def queries(self) -> list[tuple[str, dict]]:
         """What each index is asked, as arguments of pylance's scanner."""
         rng = np.random.default_rng(77)
         asked = []
         if "by_id" in self.names:
-            ids = self.dataset.to_table(columns=["id"])["id"].to_pylist()
+            ids = sorted(self.dataset.to_table(columns=["id"])["id"].to_pylist())
             asked += [("by_id", {"filter": f"id = {ids[at]}"}) for at in rng.integers(0, len(ids), 40)]
             asked += [("by_id", {"filter": f"id BETWEEN {ids[at]} AND {ids[at] + 40}"}) for at in (3, len(ids) // 2)]
         if "by_country" in self.names:
@@ -118,12 +119,8 @@ class Indexed(LanceTable):
             assert self.covered(name) == fragments, name
 
     def covered(self, name: str) -> set[int]:
-        return {
-            fragment
-            for index in self.dataset.list_indices()
-            if index["name"] == name
-            for fragment in index["fragment_ids"]
-        } & set(self.fragment_rows())
+        """The live fragments that an index covers."""
+        return next(ids for other, _, _, ids in self.indexes() if other == name) & set(self.fragment_rows())
 
     def check(self, answers: list, *, since: int, ids_of_texts: bool = False) -> None:
         """Answers as before and right, by the indexes, which were not built anew."""
@@ -194,7 +191,7 @@ def test_index_append_optimize(lake):
 
 
 def zone_map_names(table: LanceTable) -> set[str]:
-    return {index["name"] for index in table.dataset.list_indices() if index["type"] == "ZoneMap"}
+    return {name for name, kind, *_ in table.indexes() if kind == "ZoneMap"}
 
 
 def test_segments_of_an_index(lake):
@@ -292,7 +289,7 @@ def test_an_ngram_index_follows_or_is_refused(lake):
 def test_a_fragment_reuse_index_is_refused(lake):
     table = Indexed(lake, ("by_id",))
     table.dataset.optimize.compact_files(target_rows_per_fragment=100_000, defer_index_remap=True)
-    assert "__lance_frag_reuse" in {index["name"] for index in table.dataset.list_indices()}
+    assert "__lance_frag_reuse" in {name for name, *_ in table.indexes()}
     table.add()
     before, data = table.rows(), table.files("data")
     done = table.run("optimize", "--target-rows-per-fragment", 1000)
@@ -315,6 +312,7 @@ def test_stable_row_ids_and_versions_stay(lake, indexed):
     table.dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(
         indexed_rows(30, 1985)
     )
+    table.next_id = 3000
     before, rows = seen_times(table.dataset), table.rows()
     assert len({seen[:2] for seen in before.values()}) > 3
     assert table.optimize()["rows"] == len(before)

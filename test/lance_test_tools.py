@@ -138,6 +138,13 @@ class LanceTable:
     def scanned(self, condition: str, **options) -> Scanned:
         return scanned(self.dataset, condition, **options)
 
+    def indexes(self) -> list[tuple[str, str, str, set[int]]]:
+        """Name, type, column ("" for none) and fragments of each index; also fragments that are gone."""
+        return [
+            (index.name, index.index_type, "".join(index.field_names[:1]), ids_of(index))
+            for index in self.dataset.describe_indices()
+        ]
+
     # --- what stands in storage
 
     def files(self, folder: str = "data") -> set[str]:
@@ -170,6 +177,10 @@ class LanceTable:
             if isinstance(operation, lance.LanceOperation.CreateIndex)
             for index in operation.new_indices
         }
+
+
+def ids_of(index) -> set[int]:
+    return {fragment for segment in index.segments for fragment in segment.fragment_ids}
 
 
 def operation_of(dataset, version: int):

@@ -28,7 +28,7 @@ def dump_fragments(table: LanceTable, ids=None) -> list[str]:
 
 def is_sorted_by(table: LanceTable, source, fragments, columns: list[str]) -> bool:
     try:
-        check_curve([source], dump_fragments(table, fragments), columns)
+        check_curve([str(source)], dump_fragments(table, fragments), columns)
     except AssertionError:
         return False
     return True
@@ -218,7 +218,7 @@ def test_a_row_above_the_cap_is_refused(lake):
     table = LanceTable(lake, "wide")
     rows = pa.concat_tables([wide_rows(10, 100), wide_rows(1, 40_000_000)])
     source = lake.write_parquet("rows.parquet", rows)
-    done = table.run("write", source, "--mode", "create", "--cluster-by", "n,text", "--memory", "8MiB")
+    done = table.run("write", source, "--mode", "create", "--cluster-by", "n,id", "--memory", "8MiB")
     message = done.error(1)
     assert "row" in message and "--memory" in message, message
 
@@ -237,12 +237,12 @@ def test_tasks(lake):
     results = []
     for name in names:
         task = json.loads((tasks / name).read_text())
-        assert task["format"] == "thalweg.cluster-task/1" and str(version) in json.dumps(task)
+        assert task["type"] == "thalweg.cluster-task/1" and str(version) in json.dumps(task)
         out = lake.folder / name.replace("task", "result")
         done = lake.ok("execute", tasks / name, "--out", out)
         assert (done["outcome"], done["run_id"]) == ("executed", plan["run_id"])
         assert lake.ok("execute", tasks / name, "--out", out)["outcome"] == "nothing-to-do"
-        assert json.loads(out.read_text())["format"] == "thalweg.cluster-result/1"
+        assert json.loads(out.read_text())["type"] == "thalweg.cluster-result/1"
         results.append(out)
     assert table.dataset.version == version and table.rows() == before
 
