@@ -261,8 +261,9 @@ arrow::Result<std::shared_ptr<arrow::RecordBatchReader>> Dataset::Zones(
   return arrow::ImportRecordBatchReader(&stream);
 }
 
-arrow::Result<std::unique_ptr<DataWriter>> Dataset::NewDataFile(const std::string& name) const {
-  const std::string request = DumpJson(Json{{"name", name}});
+arrow::Result<std::unique_ptr<DataWriter>> Dataset::NewDataFile(const std::string& name,
+                                                                int64_t buffer_bytes) const {
+  const std::string request = DumpJson(Json{{"name", name}, {"buffer_bytes", buffer_bytes}});
   ThalwegLanceWriter* writer = nullptr;
   ARROW_RETURN_NOT_OK(Check(Loaded(), Loaded().writer_open(handle_, request.c_str(), &writer)));
   return std::make_unique<DataWriter>(writer);

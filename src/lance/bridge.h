@@ -69,8 +69,10 @@ class Dataset {
   arrow::Result<std::shared_ptr<arrow::RecordBatchReader>> Scan(const Json& request) const;
   arrow::Result<std::shared_ptr<arrow::RecordBatchReader>> Zones(const std::string& column) const;
 
-  /// `name`: of the new file in data/.
-  arrow::Result<std::unique_ptr<DataWriter>> NewDataFile(const std::string& name) const;
+  /// `name`: of the new file in data/. `buffer_bytes`: that its encoders may hold back; 0: Lance's
+  /// default.
+  arrow::Result<std::unique_ptr<DataWriter>> NewDataFile(const std::string& name,
+                                                         int64_t buffer_bytes) const;
   arrow::Result<Json> DataFileInfo(const std::string& path) const;
 
   arrow::Result<Json> CommitFragments(const Json& request) const;

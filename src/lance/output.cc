@@ -17,8 +17,16 @@
 namespace thalweg::lance {
 namespace {
 
-/// Bytes of one column that the encoder holds back until it writes a page.
-constexpr int64_t kPageBytes = int64_t{8} << 20;
+// What the encoders of one file hold back until they write pages: Lance's default for each column,
+// less in all where the budget is small.
+constexpr int64_t kColumnBufferBytes = int64_t{8} << 20;
+constexpr int64_t kLeastBufferBytes = int64_t{4} << 20;
+
+int64_t BufferBytes(const MemoryAccount* memory, int columns) {
+  const int64_t most = kColumnBufferBytes * std::max(1, columns);
+  if (memory == nullptr) return most;
+  return std::clamp(memory->limit() / 16, std::min(kLeastBufferBytes, most), most);
+}
 
 /// A column in the type of the dataset: the sort hands top-level dictionaries on with wider
 /// indices, and for plain columns.
@@ -77,10 +85,11 @@ arrow::Result<std::shared_ptr<arrow::Buffer>> WriteIpc(const arrow::RecordBatchV
 class LanceOutputFile : public OutputFile {
  public:
   LanceOutputFile(std::shared_ptr<const Version> version, std::unique_ptr<DataWriter> writer,
-                  std::string path, const OutputContext& context)
+                  std::string path, int64_t buffer_bytes, const OutputContext& context)
       : version_(std::move(version)),
         writer_(std::move(writer)),
         path_(std::move(path)),
+        buffer_bytes_(buffer_bytes),
         held_(context.memory) {
     if (context.spec) ranges_.emplace(*version_->schema, *context.spec);
   }
@@ -109,7 +118,7 @@ class LanceOutputFile : public OutputFile {
     ARROW_ASSIGN_OR_RAISE(const int64_t bytes, writer_->bytes());
     pending_ = bytes == bytes_ ? pending_ + raw : raw;
     bytes_ = bytes;
-    held_.Set(std::min(pending_, kPageBytes * columns) + identity_bytes_);
+    held_.Set(std::min(pending_, buffer_bytes_) + identity_bytes_);
     return arrow::Status::OK();
   }
 
@@ -173,6 +182,7 @@ class LanceOutputFile : public OutputFile {
   const std::shared_ptr<const Version> version_;
   std::unique_ptr<DataWriter> writer_;
   const std::string path_;
+  const int64_t buffer_bytes_;
   std::optional<KeyRanges> ranges_;
   arrow::RecordBatchVector identity_;
   int64_t identity_bytes_ = 0;
@@ -187,9 +197,10 @@ class LanceOutputFile : public OutputFile {
 arrow::Result<std::unique_ptr<OutputFile>> NewDataFile(std::shared_ptr<const Version> version,
                                                        const OutputContext& context, int number) {
   const std::string name = DataFileName(context, number);
-  ARROW_ASSIGN_OR_RAISE(auto writer, version->dataset->NewDataFile(name));
+  const int64_t buffer_bytes = BufferBytes(context.memory, version->schema->num_fields());
+  ARROW_ASSIGN_OR_RAISE(auto writer, version->dataset->NewDataFile(name, buffer_bytes));
   return std::make_unique<LanceOutputFile>(std::move(version), std::move(writer), "data/" + name,
-                                           context);
+                                           buffer_bytes, context);
 }
 
 arrow::Result<WrittenFile> ParseWrittenFile(const OutputUnit& unit) {
