@@ -39,6 +39,7 @@ bench: setup bridge
 	@cmake --preset benchmark -Wno-dev > /dev/null && cmake --build build --parallel $(JOBS)
 	@build/bin/thalweg_key_benchmark --benchmark_min_time=0.02
 	@$(PYTHON) benchmark/quality.py
+	@$(PYTHON) benchmark/upkeep.py
 	@$(PYTHON) benchmark/run.py
 
 lint: build
