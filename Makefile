@@ -52,7 +52,7 @@ format:
 sanitize: setup
 	@tools/sanitize.sh
 
-fuzz: setup
+fuzz: build
 	@tools/fuzz.sh
 
 install: build
