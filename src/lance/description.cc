@@ -84,6 +84,10 @@ const Fragment* Description::FindFragment(uint64_t id) const {
   return at == fragments.end() ? nullptr : &*at;
 }
 
+bool Description::has_blobs() const {
+  return std::any_of(fields.begin(), fields.end(), [](const Field& field) { return field.blob; });
+}
+
 arrow::Result<std::optional<int64_t>> Description::PositiveConfig(const char* key) const {
   const auto found = config.find(key);
   if (found == config.end()) return std::nullopt;
@@ -135,6 +139,7 @@ arrow::Result<Description> ParseDescription(const Json& json) {
     if (id > INT32_MAX) return Invalid("{}: field id {} is too large", kWhat, id);
     field.id = static_cast<int32_t>(id);
     ARROW_ASSIGN_OR_RAISE(field.name, GetString(entry, "name", kWhat));
+    ARROW_ASSIGN_OR_RAISE(field.blob, GetBool(entry, "blob", kWhat));
     description.fields.push_back(std::move(field));
   }
   ARROW_ASSIGN_OR_RAISE(const Json* fragments, GetArray(json, "fragments", kWhat));

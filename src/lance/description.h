@@ -19,6 +19,7 @@ namespace thalweg::lance {
 struct Field {
   int32_t id = -1;
   std::string name;
+  bool blob = false;  ///< its values may stand in files of their own
 };
 
 struct DataFile {
@@ -70,6 +71,7 @@ struct Description {
   bool fragment_reuse_index = false;
 
   const Fragment* FindFragment(uint64_t id) const;
+  bool has_blobs() const;
   /// The value of a config key that is a positive integer; an error when it is anything else.
   arrow::Result<std::optional<int64_t>> PositiveConfig(const char* key) const;
 };

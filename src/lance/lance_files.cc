@@ -17,6 +17,12 @@ std::string_view FileName(std::string_view path) { return path.substr(path.rfind
 
 std::string OwnPath(const std::string& name) { return std::string(kOwnFolder) + "/" + name; }
 
+std::string Stem(const std::string& data_path) {
+  std::string_view stem = FileName(data_path);
+  if (stem.ends_with(kDataSuffix)) stem.remove_suffix(kDataSuffix.size());
+  return std::string(stem);
+}
+
 bool IsDataPath(const std::string& path) {
   return path.starts_with(std::string(kDataFolder) + "/") && path.ends_with(kDataSuffix);
 }
@@ -31,9 +37,17 @@ std::string DataFileName(const OutputContext& context, int number) {
 }
 
 std::string RowsFilePath(const std::string& data_path) {
-  std::string_view stem = FileName(data_path);
-  if (stem.ends_with(kDataSuffix)) stem.remove_suffix(kDataSuffix.size());
-  return OwnPath(std::string(stem) + ".rows");
+  return OwnPath(Stem(data_path) + ".rows");
+}
+
+arrow::Status DeleteDataFile(const Version& version, const std::string& data_path) {
+  ARROW_RETURN_NOT_OK(version.dataset->DeleteFile(data_path));
+  if (version.description.has_blobs()) {
+    ARROW_ASSIGN_OR_RAISE(const auto blobs, version.dataset->ListFiles(std::string(kDataFolder) +
+                                                                       "/" + Stem(data_path)));
+    for (const auto& blob : blobs) ARROW_RETURN_NOT_OK(version.dataset->DeleteFile(blob.path));
+  }
+  return version.dataset->DeleteFile(RowsFilePath(data_path));
 }
 
 arrow::Status CheckOwnPath(const std::string& path) {
@@ -73,19 +87,28 @@ arrow::Status LanceTable::DeleteRunFile(const std::string& name) const {
 arrow::Result<std::vector<Table::FileSize>> LanceTable::FilesOfRun(
     const std::string& run_id) const {
   const std::string tag = RunTag(run_id);
-  std::vector<FileSize> found;
-  for (const char* folder : {kDataFolder, kOwnFolder}) {
+  std::map<std::string, int64_t> found;
+  for (const std::string folder : {kDataFolder, kOwnFolder}) {
     ARROW_ASSIGN_OR_RAISE(const auto listed, Named(version_->dataset->ListFiles(folder)));
     for (const auto& file : listed) {
-      const std::string_view name = FileName(file.path);
+      // Blobs stand in a folder named like their data file: they are its part, also where a crash
+      // left nothing else of it.
+      std::string path = file.path;
+      const size_t deeper = path.find('/', folder.size() + 1);
+      if (folder == kDataFolder && deeper != std::string::npos) {
+        path = path.substr(0, deeper) + std::string(kDataSuffix);
+      }
+      const std::string_view name = FileName(path);
       if (name.find(tag) == std::string_view::npos || name.starts_with(kIntentPrefix) ||
-          !CheckOwnPath(file.path).ok()) {
+          !CheckOwnPath(path).ok()) {
         continue;
       }
-      found.push_back({file.path, file.bytes});
+      found[path] += file.bytes;
     }
   }
-  return found;
+  std::vector<FileSize> files;
+  for (const auto& [path, bytes] : found) files.push_back({path, bytes});
+  return files;
 }
 
 arrow::Result<std::set<std::string>> LanceTable::ReferencedFiles() const {
@@ -95,9 +118,8 @@ arrow::Result<std::set<std::string>> LanceTable::ReferencedFiles() const {
 
 arrow::Status LanceTable::DeleteFile(const std::string& location) const {
   ARROW_RETURN_NOT_OK(Named(CheckOwnPath(location)));
-  ARROW_RETURN_NOT_OK(Named(version_->dataset->DeleteFile(location)));
-  if (!IsDataPath(location)) return arrow::Status::OK();
-  return Named(version_->dataset->DeleteFile(RowsFilePath(location)));
+  return Named(IsDataPath(location) ? DeleteDataFile(*version_, location)
+                                    : version_->dataset->DeleteFile(location));
 }
 
 }  // namespace thalweg::lance

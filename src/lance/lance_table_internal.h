@@ -43,6 +43,9 @@ arrow::Status Prefixed(const std::string& name, const arrow::Status& status);
 std::string DataFileName(const OutputContext& context, int number);
 /// Where the identity columns of a data file's rows are kept until the commit.
 std::string RowsFilePath(const std::string& data_path);
+/// Deletes a data file with everything that belongs to it: its rows file, and the folder of its
+/// blobs.
+arrow::Status DeleteDataFile(const Version& version, const std::string& data_path);
 /// An error unless this is the path of a data file, or of a small file, as this program names
 /// them: envelopes come from elsewhere.
 arrow::Status CheckOwnPath(const std::string& path);

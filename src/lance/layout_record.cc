@@ -20,6 +20,7 @@ constexpr char kFormat[] = "thalweg.run/1";
 constexpr size_t kMostColumns = 4;
 constexpr size_t kMostQuantiles = 256;
 constexpr size_t kHashBytes = 8;
+constexpr size_t kMostPrefixBytes = 1024;
 constexpr size_t kTextBytes = 16;  // of a string after what all quantiles of its column begin with
 
 bool Intersects(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
@@ -51,16 +52,24 @@ std::string Shorten(const std::string& encoded, size_t bytes) {
   return EncodeText(std::string_view(*text).substr(0, bytes));
 }
 
-/// Strings of the column shortened to what tells them apart.
+/// Strings of the column shortened to what tells them apart. A column of strings that begin with
+/// too much in common keeps none.
 ColumnQuantiles ShortenStrings(ColumnQuantiles column) {
   auto first = column.quantiles.empty() ? arrow::Status::Invalid("none")
                                         : DecodeText(column.quantiles.front());
   if (!first.ok()) return column;
   auto last = DecodeText(column.quantiles.back());
   if (!last.ok()) return column;
-  const size_t bytes = CommonPrefix(*first, *last) + kTextBytes;
-  for (auto& value : column.quantiles) value = Shorten(value, bytes);
-  for (auto& repeated : column.repeated) repeated.value = Shorten(repeated.value, bytes);
+  const size_t common = CommonPrefix(*first, *last);
+  if (common > kMostPrefixBytes) {
+    column.quantiles.clear();
+    column.repeated.clear();
+    return column;
+  }
+  for (auto& value : column.quantiles) value = Shorten(value, common + kTextBytes);
+  for (auto& repeated : column.repeated) {
+    repeated.value = Shorten(repeated.value, common + kTextBytes);
+  }
   return column;
 }
 
@@ -77,15 +86,21 @@ std::vector<std::string> Thin(const std::vector<std::string>& values, size_t mos
 Json QuantilesToJson(const ColumnQuantiles& column, size_t most) {
   const auto quantiles = Thin(column.quantiles, most);
   // What all values begin with stands once.
-  const size_t prefix = quantiles.empty() ? 0 : CommonPrefix(quantiles.front(), quantiles.back());
-  Json json{{"field-id", column.field_id}, {"null-share", column.null_share}};
-  json["prefix"] = quantiles.empty() ? "" : Encode64(quantiles.front().substr(0, prefix));
+  const std::string prefix =
+      quantiles.empty()
+          ? ""
+          : quantiles.front().substr(0, CommonPrefix(quantiles.front(), quantiles.back()));
+  Json json{{"field-id", column.field_id},
+            {"null-share", column.null_share},
+            {"prefix", Encode64(prefix)}};
   Json& values = json["quantiles"] = Json::array();
-  for (const auto& value : quantiles) values.push_back(Encode64(value.substr(prefix)));
+  for (const auto& value : quantiles) values.push_back(Encode64(value.substr(prefix.size())));
   Json& repeated = json["repeated"] = Json::array();
   for (size_t i = 0; i < std::min(most, column.repeated.size()); ++i) {
-    repeated.push_back(Encode64(column.repeated[i].value));
-    repeated.push_back(std::round(column.repeated[i].mass * 1e6) / 1e6);
+    const auto& [value, mass] = column.repeated[i];
+    if (!value.starts_with(prefix)) continue;
+    repeated.push_back(Encode64(value.substr(prefix.size())));
+    repeated.push_back(std::round(mass * 1e6) / 1e6);
   }
   return json;
 }
@@ -122,9 +137,9 @@ arrow::Result<ColumnQuantiles> QuantilesFromJson(const Json& json, const std::st
     column.quantiles.push_back(std::move(bytes));
   }
   for (size_t i = 0; i < repeated->size(); i += 2) {
-    ARROW_ASSIGN_OR_RAISE(std::string value, Decode64((*repeated)[i], what));
+    ARROW_ASSIGN_OR_RAISE(const std::string value, Decode64((*repeated)[i], what));
     ARROW_ASSIGN_OR_RAISE(const double mass, GetShare((*repeated)[i + 1], what));
-    column.repeated.push_back({std::move(value), mass});
+    column.repeated.push_back({prefix + value, mass});
   }
   return column;
 }

@@ -40,7 +40,8 @@ arrow::Result<std::shared_ptr<arrow::Array>> AsField(std::shared_ptr<arrow::Arra
   if (field.type()->id() == arrow::Type::DICTIONARY) {
     const auto& type = static_cast<const arrow::DictionaryType&>(*field.type());
     ARROW_ASSIGN_OR_RAISE(const auto encoded, arrow::compute::DictionaryEncode(array));
-    const auto& parts = static_cast<const arrow::DictionaryArray&>(*encoded.make_array());
+    const auto owner = encoded.make_array();
+    const auto& parts = static_cast<const arrow::DictionaryArray&>(*owner);
     ARROW_ASSIGN_OR_RAISE(auto indices, arrow::compute::Cast(*parts.indices(), type.index_type()));
     ARROW_ASSIGN_OR_RAISE(
         array, arrow::DictionaryArray::FromArrays(field.type(), indices, parts.dictionary()));
@@ -157,8 +158,7 @@ class LanceOutputFile : public OutputFile {
     identity_.clear();
     held_.Set(0);
     finished_ = true;
-    ARROW_RETURN_NOT_OK(version_->dataset->DeleteFile(path_));
-    return version_->dataset->DeleteFile(RowsFilePath(path_));
+    return DeleteDataFile(*version_, path_);
   }
 
  private:

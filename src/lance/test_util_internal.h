@@ -16,7 +16,7 @@ inline Description DescriptionOf(const arrow::Schema& schema) {
   description.version = 7;
   description.storage_version = "2.2";
   for (int i = 0; i < schema.num_fields(); ++i) {
-    description.fields.push_back({i, schema.field(i)->name()});
+    description.fields.push_back({i, schema.field(i)->name(), false});
   }
   return description;
 }
