@@ -224,6 +224,7 @@ Records LoadRecords(const Version& version) {
     if (!record.ok()) {
       records.notes.push_back(fmt::format("a layout record cannot be read and counts as absent: {}",
                                           record.status().message()));
+      if (!IsOtherFormat(text)) records.broken.push_back(key);
       continue;
     }
     known.insert(record->run.run_id);
@@ -277,6 +278,9 @@ arrow::Status StoreRecords(const std::string& uri, const Properties& options,
       const bool stored = !records.rebuilt.contains(known.run.run_id);
       if (live && !stored) changes[key] = RecordToText(known);
       if (!live && stored) changes[key] = nullptr;
+    }
+    for (const auto& key : records.broken) {
+      if (!changes.contains(key)) changes[key] = nullptr;
     }
     if (changes.empty()) return arrow::Status::OK();
     changes[property::kChecked] = std::to_string(description.version);

@@ -104,6 +104,7 @@ arrow::Result<std::vector<RunCommit>> ReadRunCommits(const Dataset& dataset, uin
 struct Records {
   std::vector<LayoutRecord> records;  ///< oldest first
   std::set<std::string> rebuilt;      ///< runs whose record is not stored
+  std::vector<std::string> broken;    ///< keys whose text is no record of any version
   std::vector<std::string> notes;
 };
 /// Reads the stored records and rebuilds those that a crash kept from being stored, from the
@@ -112,7 +113,8 @@ Records LoadRecords(const Version& version);
 /// The live fragments of a record to which its stamps still hold.
 std::vector<uint64_t> BoundFragments(const Description& description, const LayoutRecord& record);
 /// Stores a run's record (none: only what was rebuilt) beside the latest version, along with
-/// rebuilt ones; takes those without live fragments away. Retries against other writers.
+/// rebuilt ones; takes those without live fragments away, and broken ones. Retries against other
+/// writers.
 arrow::Status StoreRecords(const std::string& uri, const Properties& options,
                            const std::optional<LayoutRecord>& record);
 

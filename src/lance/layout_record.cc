@@ -16,6 +16,7 @@
 namespace thalweg::lance {
 namespace {
 
+constexpr char kFormatPrefix[] = "thalweg.run/";
 constexpr char kFormat[] = "thalweg.run/1";
 constexpr size_t kMostColumns = 4;
 constexpr size_t kMostQuantiles = 256;
@@ -351,6 +352,13 @@ arrow::Result<LayoutRecord> ParseRecord(const std::string& key, std::string_view
     run.quantiles.push_back(std::move(one));
   }
   return record;
+}
+
+bool IsOtherFormat(std::string_view text) {
+  const auto json = ParseJson(text, "");
+  if (!json.ok()) return false;
+  const auto format = GetString(*json, "format", "");
+  return format.ok() && format->starts_with(kFormatPrefix) && *format != kFormat;
 }
 
 }  // namespace thalweg::lance

@@ -55,4 +55,7 @@ inline constexpr size_t kMostRecordBytes = 16384;
 /// Reads what RecordToText gives, found under this key. One-line errors for anything else.
 arrow::Result<LayoutRecord> ParseRecord(const std::string& key, std::string_view text);
 
+/// True for the text of a record in another version of the format, which is left alone.
+bool IsOtherFormat(std::string_view text);
+
 }  // namespace thalweg::lance

@@ -192,6 +192,15 @@ TEST(LayoutRecord, HostileTextIsRefused) {
   });
 }
 
+TEST(LayoutRecord, OtherVersionsOfTheFormatAreToldFromRubbish) {
+  EXPECT_TRUE(IsOtherFormat(R"({"format": "thalweg.run/2", "anything": 1})"));
+  EXPECT_FALSE(IsOtherFormat(RecordToText(SmallRecord())));
+  EXPECT_FALSE(IsOtherFormat(R"({"format": "thalweg.run/1"})"));
+  for (const char* rubbish : {"", "{", "[1]", R"({"format": 2})", R"({"format": "x/2"})"}) {
+    EXPECT_FALSE(IsOtherFormat(rubbish)) << rubbish;
+  }
+}
+
 TEST(FragmentRanges, RoundTrip) {
   EXPECT_EQ(FragmentRanges({}), "");
   EXPECT_EQ(FragmentRanges({5}), "5");

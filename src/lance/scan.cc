@@ -90,8 +90,9 @@ class FragmentStream : public RowStream {
  public:
   FragmentStream(std::shared_ptr<arrow::RecordBatchReader> reader, Projection projection,
                  std::unordered_map<uint64_t, uint64_t> positions, uint64_t first_address,
-                 Reservation reservation)
-      : reader_(std::move(reader)),
+                 Reservation reservation, std::string name)
+      : name_(std::move(name)),
+        reader_(std::move(reader)),
         projection_(std::move(projection)),
         positions_(std::move(positions)),
         next_address_(first_address),
@@ -100,7 +101,7 @@ class FragmentStream : public RowStream {
   arrow::Result<std::optional<RowBatch>> Next() override {
     std::shared_ptr<arrow::RecordBatch> scanned;
     do {
-      ARROW_RETURN_NOT_OK(reader_->ReadNext(&scanned));
+      ARROW_RETURN_NOT_OK(Prefixed(name_, reader_->ReadNext(&scanned)));
       if (scanned == nullptr) return std::nullopt;
     } while (scanned->num_rows() == 0);
     RowBatch rows;
@@ -137,6 +138,7 @@ class FragmentStream : public RowStream {
     return arrow::Status::OK();
   }
 
+  const std::string name_;
   const std::shared_ptr<arrow::RecordBatchReader> reader_;
   const Projection projection_;
   /// Fragment ids to positions; empty where rows follow each other from the first address on.
@@ -208,7 +210,7 @@ class FragmentSource : public RowSource {
     ARROW_ASSIGN_OR_RAISE(auto reader, version_->dataset->Scan(request));
     return std::make_unique<FragmentStream>(std::move(reader), std::move(projection),
                                             std::move(positions), uint64_t{begin} << 32,
-                                            std::move(reservation));
+                                            std::move(reservation), part_name(part));
   }
 
   std::string part_name(int part) const override {
@@ -234,14 +236,15 @@ class FragmentSource : public RowSource {
 class WrittenStream : public RowStream {
  public:
   WrittenStream(std::shared_ptr<arrow::RecordBatchReader> reader, Projection projection,
-                std::shared_ptr<arrow::RecordBatch> identity)
-      : reader_(std::move(reader)),
+                std::shared_ptr<arrow::RecordBatch> identity, std::string name)
+      : name_(std::move(name)),
+        reader_(std::move(reader)),
         projection_(std::move(projection)),
         identity_(std::move(identity)) {}
 
   arrow::Result<std::optional<RowBatch>> Next() override {
     std::shared_ptr<arrow::RecordBatch> scanned;
-    ARROW_RETURN_NOT_OK(reader_->ReadNext(&scanned));
+    ARROW_RETURN_NOT_OK(Prefixed(name_, reader_->ReadNext(&scanned)));
     if (scanned == nullptr) return std::nullopt;
     const int64_t n = scanned->num_rows();
     if (identity_ != nullptr && row_ + n > identity_->num_rows()) {
@@ -256,6 +259,7 @@ class WrittenStream : public RowStream {
   }
 
  private:
+  const std::string name_;
   const std::shared_ptr<arrow::RecordBatchReader> reader_;
   const Projection projection_;
   const std::shared_ptr<arrow::RecordBatch> identity_;
@@ -291,7 +295,7 @@ class WrittenSource : public RowSource {
     }
     ARROW_ASSIGN_OR_RAISE(auto reader, version_->dataset->Scan(request));
     return std::make_unique<WrittenStream>(std::move(reader), std::move(projection),
-                                           std::move(identity));
+                                           std::move(identity), unit_.id);
   }
 
   std::string part_name(int) const override { return unit_.id; }
