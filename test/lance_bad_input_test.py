@@ -55,7 +55,7 @@ def test_what_is_no_dataset(lake, kind):
         path.mkdir()
         if kind == "other folder":
             (path / "notes.txt").write_text("hello")
-    for command in [*([name] for name in COMMANDS), ["set", "--columns", "a,b"]]:
+    for command in [["status"], ["optimize"], ["clean"], ["set", "--columns", "a,b"]]:
         done = run(command[0], path, *command[1:], environment=lake.environment)
         assert "events.lance" in done.error(1), command
     assert kind == "nothing" or list(path.parent.glob("events.lance"))
@@ -75,7 +75,8 @@ def test_damaged_files(lake, kind):
     table.dataset.delete("id % 9 = 4")
     before, version = table.rows(), table.dataset.version
     folder = {"manifest": "_versions", "data": "data", "deletions": "_deletions"}[kind]
-    path = max((table.path / folder).iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    # (Names of manifests count downwards.)
+    path = min((table.path / folder).glob("[0-9]*"))
     content = path.read_bytes()
     for number, bad in enumerate([*damaged(content, random.Random(7)), None]):
         path.unlink()
@@ -94,6 +95,46 @@ def test_damaged_files(lake, kind):
             break
         path.write_bytes(content)
         assert table.dataset.version == version and table.rows() == before
+
+
+def add_feature_flag(table: LanceTable, field: int, flag: int) -> None:
+    """In the newest manifest: a length of 4 bytes, a protobuf message, and a footer of 16 bytes that says where."""
+    path = min((table.path / "_versions").glob("[0-9]*"))
+    content = path.read_bytes()
+    position = int.from_bytes(content[-16:-8], "little")
+    size = int.from_bytes(content[position : position + 4], "little")
+    message, rest = content[position + 4 : position + 4 + size], content[position + 4 + size :]
+    varint = bytes([flag >> shift & 0x7F | 0x80 for shift in (0, 7)] + [flag >> 14])
+    message += bytes([field << 3]) + varint  # of several values of a field the last one counts
+    path.write_bytes(content[:position] + len(message).to_bytes(4, "little") + message + rest)
+
+
+READER_FLAGS, WRITER_FLAGS = 9, 10  # fields of Lance's Manifest message
+
+
+def test_flags_that_this_lance_cannot_write(lake):
+    table = make_events(lake, 2, 200)
+    source = lake.write_parquet("rows.parquet", numbered_rows(10))
+    add_feature_flag(table, WRITER_FLAGS, 1 << 17)
+    with pytest.raises(OSError):
+        table.append(numbered_rows(10))
+    before, version, data = table.rows(), table.dataset.version, table.files("data")
+    for command in [["optimize"], ["write", source], ["set", "--columns", "id,amount"], ["clear"]]:
+        done = table.run(*command)
+        assert "events.lance" in done.error(1) and "cannot be written" in done.error(1), command
+    assert table.ok("status")["rows"] == 400
+    assert table.ok("spec")["spec"] is not None
+    assert (table.rows(), table.dataset.version, table.files("data")) == (before, version, data)
+
+
+def test_flags_that_this_lance_cannot_read(lake):
+    table = make_events(lake, 2, 200)
+    add_feature_flag(table, READER_FLAGS, 1 << 20)
+    with pytest.raises((OSError, ValueError)):
+        _ = table.dataset
+    for command in COMMANDS:
+        done = table.run(command)
+        assert "events.lance" in done.error(1) and "cannot be read" in done.error(1), command
 
 
 def test_a_record_that_hides_among_metadata(lake):

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+from collections import Counter
 
 import pytest
 from campaign_tools import start_paused
@@ -202,13 +203,16 @@ def test_before_the_execution_of_a_task(table):
     assert table.rows() == expected
 
 
-def edited(envelope, change) -> str:
-    """A copy of an envelope with something changed."""
+def edited(envelope, path: tuple, value) -> str:
+    """A copy of an envelope with one value changed."""
     content = json.loads(envelope.read_text())
-    change(content)
-    path = envelope.with_name(f"edited-{envelope.name}")
-    path.write_text(json.dumps(content))
-    return str(path)
+    inner = content
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    copy = envelope.with_name(f"edited-{envelope.name}")
+    copy.write_text(json.dumps(content))
+    return str(copy)
 
 
 def walk(value, path=()):
@@ -223,45 +227,44 @@ def walk(value, path=()):
         yield path, value
 
 
-# What envelopes hold for their readers, or for reports, and not for the commit.
-FREE = (
-    "seconds",
-    "spilled_bytes",
-    "peak_memory_bytes",
-    "attempt",
-    "depth",
-    "predicted",
-    "model",
-    "quantiles",
-    "reason",
-)
+# What may be changed in a result: reports and predictions, names, and where descriptions of the units decide.
+FREE = {"seconds", "spilled-bytes", "peak-memory-bytes", "run", "keys", "policy", "theta", "table", "attempt-id"}
+FREE |= {"selection-id", "cube-id", "target-file-bytes", "target-file-rows", "target-row-group-bytes", "fitted-hash"}
+FREE |= {"target-cube-size-bytes", "min-cube-size-bytes", "run-id", "snapshot-id", ("task", "task"), ("fragment", "id")}
+
+
+def same_rows(table: LanceTable, expected: Counter) -> bool:
+    try:
+        return table.rows() == expected
+    except OSError:
+        return False
 
 
 def test_edited_envelopes(table, planned):
     """No single value of a result can be changed so that rows are lost: it is refused, or the same is committed."""
     expected, version = table.rows(), table.dataset.version
     (result,) = planned
-    refused = 0
-    for path, value in list(walk(json.loads(result.read_text())))[:400]:
-        if any(word in str(key) for key in path for word in FREE):
+    pristine = table.lake.folder / "pristine"
+    shutil.copytree(table.path, pristine)
+    refused, accepted = 0, []
+    for path, value in walk(json.loads(result.read_text())):
+        # One unit is like another.
+        if "quantiles" in path or path[:1] == ("outputs",) and path[1] > 0 or "sources" in path and path[2] > 0:
             continue
-
-        def change(content, path=path, value=value):
-            inner = content
-            for key in path[:-1]:
-                inner = inner[key]
-            inner[path[-1]] = value + 1 if isinstance(value, int) else f"{value}x" if isinstance(value, str) else None
-
-        done = table.run("commit", edited(result, change))
-        if done.code == 0:
-            assert table.rows() == expected, path
-            pytest.fail(f"committed with {path} changed from {value!r}")
-        assert done.error(done.code)
-        refused += 1
-        assert table.dataset.version == version, path
-    assert refused > 10
-    assert table.ok("commit", result)["outcome"] == "committed"
-    assert table.rows() == expected
+        changed = value + 1 if isinstance(value, int) else f"{value}x" if isinstance(value, str) else 7
+        done = table.run("commit", edited(result, path, changed))
+        if done.code != 0:
+            assert done.error(done.code)
+            assert "Rewrite" not in table.operations(version), path
+            refused += 1
+            continue
+        # Whatever was changed, the rows are right.
+        if not FREE & {*path, path[-2:]} or not same_rows(table, expected):
+            accepted.append((path, value))
+        shutil.rmtree(table.path)
+        shutil.copytree(pristine, table.path)
+    print(f"{refused} refused, accepted {accepted}")
+    assert not accepted and refused > 30
 
 
 @pytest.mark.parametrize(
@@ -286,20 +289,19 @@ def test_envelopes_of_another_dataset(lake, table, planned):
     assert (other.rows(), other.dataset.version) == (expected, version)
     # An Iceberg table takes them neither.
     address = lake.make_events(files=2, rows=200)
-    assert lake.run("commit", address, *planned).error(1)
+    done = lake.run("commit", address, *planned)
+    assert done.error(done.code) and done.code in (1, 3)
 
 
 def test_tasks_without_units(table):
     tasks = table.lake.folder / "tasks"
     table.ok("plan", "--tasks-out", tasks)
-
-    def empty(content):
-        for key, value in content.items():
-            if isinstance(value, list) and value and isinstance(value[0], dict):
-                content[key] = []
-
-    done = table.lake.run("execute", edited(tasks / "task-00000.json", empty), "--out", table.lake.folder / "out.json")
-    assert done.error(1)
+    task = tasks / "task-00000.json"
+    lists = [key for key, value in json.loads(task.read_text()).items() if isinstance(value, list) and value]
+    assert lists
+    for key in lists:
+        done = table.lake.run("execute", edited(task, (key,), []), "--out", table.lake.folder / "out.json")
+        assert done.error(1), key
     table.check_no_leftovers()
 
 

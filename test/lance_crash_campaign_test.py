@@ -12,7 +12,7 @@ import time
 import pytest
 from campaign_tools import SCALE, campaign_seeds, start_paused
 from lance_test_tools import LanceTable, make_events, multiset, needs_lance, numbered_rows
-from thalweg_test_tools import PROGRAM, Done
+from thalweg_test_tools import PROGRAM, Done, run
 
 pytestmark = needs_lance
 
@@ -33,7 +33,7 @@ SMALL = ("--target-rows-per-fragment", "400")
 
 def dying_at(table: LanceTable, point: str, *command: str) -> Done:
     environment = table.lake.environment | {"THALWEG_CRASH_POINT": point}
-    return table.run(*command, environment=environment)
+    return run(command[0], table.path, *command[1:], environment=environment)
 
 
 def kill_at_random(table: LanceTable, rng: random.Random, duration: float) -> int:
