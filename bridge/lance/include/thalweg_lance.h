@@ -79,12 +79,11 @@ int thalweg_lance_create(const char* uri, const char* options, struct ArrowSchem
  *  "storage_version": "2.2", "stable_row_ids": bool, "reader_flags", "writer_flags",
  *  "unwritable": null or why this library cannot write the dataset,
  *  "config": {string: string}, "table_metadata": {string: string},
- *  "fields": [{"id", "name", "type", "nullable", "top_level": true, "blob": bool}]   (top-level columns, in order)
- *  "fragments": [fragment…],
- *  "indices": [{"name", "uuid", "fields": [id…], "type": "BTree"|"Bitmap"|"LabelList"|"Inverted"|
- *     "ZoneMap"|"BloomFilter"|"IVF_PQ"|…|"unknown", "vector": bool, "system": bool, "remappable": bool, "usable": bool,
- *     "fragments": [id…] or null (unknown), "dataset_version"}]          one entry a segment
- *  "fragment_reuse_index": bool}
+ *  "fields": [{"id", "name", "type", "nullable", "top_level": true, "blob": bool}]   (top-level
+ * columns, in order) "fragments": [fragment…], "indices": [{"name", "uuid", "fields": [id…],
+ * "type": "BTree"|"Bitmap"|"LabelList"|"Inverted"| "ZoneMap"|"BloomFilter"|"IVF_PQ"|…|"unknown",
+ * "vector": bool, "system": bool, "remappable": bool, "usable": bool, "fragments": [id…] or null
+ * (unknown), "dataset_version"}]          one entry a segment "fragment_reuse_index": bool}
  *
  * fragment: {"id", "physical_rows", "deleted_rows",
  *  "files": [{"path", "fields": [id…], "columns": [n…], "bytes" (-1: unknown), "major", "minor",
@@ -96,10 +95,10 @@ int thalweg_lance_create(const char* uri, const char* options, struct ArrowSchem
  *
  * "columns" are the places of "fields" in the file. A fragment that goes back into a commit is best
  * given back as it came; where "columns" is missing, the file is taken to hold exactly the current
- * schema. A file of another base has its path relative to that base. A data file data/x.lance owns everything below
- * data/x/ (its blobs). "fragments" of an index are the live ones. "remappable": a rewrite keeps the
- * index, so each of its segments has to cover a group wholly or not at all; the others lose what is
- * rewritten and are refreshed afterwards. */
+ * schema. A file of another base has its path relative to that base. A data file data/x.lance owns
+ * everything below data/x/ (its blobs). "fragments" of an index are the live ones. "remappable": a
+ * rewrite keeps the index, so each of its segments has to cover a group wholly or not at all; the
+ * others lose what is rewritten and are refreshed afterwards. */
 int thalweg_lance_describe(ThalwegLanceDataset* dataset, char** json);
 /* Schema of the top-level columns as scans without identity columns give them. Field metadata is
  * kept. */
@@ -120,14 +119,15 @@ int thalweg_lance_transactions(ThalwegLanceDataset* dataset, uint64_t from, uint
 /* Live rows of fragments, in the order given and within each in physical order.
  * request: {"fragments": [id…]                     of this version, or
  *           "new_fragment": fragment              one that a writer finished and no version has,
- *  "columns": [name…]                                 top-level, in this order; [] is allowed with identity columns
- *  "row_address": bool, "row_id": bool, "row_versions": bool   append the columns _rowaddr, _rowid,
- *     _row_created_at_version and _row_last_updated_at_version (uint64), in this order; not with new_fragment,
- *  "batch_rows": n, "batch_bytes": n, "io_buffer_bytes": n    0: Lance's defaults. A batch has at
- *     most batch_rows rows and about batch_bytes, not above twice that unless one row is larger.}
- * Blob columns come as the bytes that they hold (large_binary); blobs that are references to objects
- * outside of the dataset are NOT_SUPPORTED. JSON columns come as they are stored (large_binary with
- * the extension lance.json). Decoding runs ahead of the consumer on the library's threads. */
+ *  "columns": [name…]                                 top-level, in this order; [] is allowed with
+ * identity columns "row_address": bool, "row_id": bool, "row_versions": bool   append the columns
+ * _rowaddr, _rowid, _row_created_at_version and _row_last_updated_at_version (uint64), in this
+ * order; not with new_fragment, "batch_rows": n, "batch_bytes": n, "io_buffer_bytes": n    0:
+ * Lance's defaults. A batch has at most batch_rows rows and about batch_bytes, not above twice that
+ * unless one row is larger.} Blob columns come as the bytes that they hold (large_binary); blobs
+ * that are references to objects outside of the dataset are NOT_SUPPORTED. JSON columns come as
+ * they are stored (large_binary with the extension lance.json). Decoding runs ahead of the consumer
+ * on the library's threads. */
 int thalweg_lance_scan(ThalwegLanceDataset* dataset, const char* request,
                        struct ArrowArrayStream* out);
 
@@ -138,19 +138,19 @@ int thalweg_lance_scan(ThalwegLanceDataset* dataset, const char* request,
 int thalweg_lance_zones(ThalwegLanceDataset* dataset, const char* column,
                         struct ArrowArrayStream* out);
 
-/* Runs a filter (SQL expression) and reports what was scanned: {"rows", "fragments_scanned", "rows_scanned",
- * "bytes_read", "plan": text}. */
+/* Runs a filter (SQL expression) and reports what was scanned: {"rows", "fragments_scanned",
+ * "rows_scanned", "bytes_read", "plan": text}. */
 int thalweg_lance_scan_statistics(ThalwegLanceDataset* dataset, const char* filter, char** json);
 
 /* -- Writing data files ------------------------------------------------------------------------ */
 
 /* A new data file under data/, one fragment. request: {"name": "x.lance", "batch_rows_hint": n,
- * "buffer_bytes": n that the encoders may hold back, all columns together; 0: 8 MiB a column}. In the
- * dataset's storage version and current schema. Blob columns are written as the dataset stores
+ * "buffer_bytes": n that the encoders may hold back, all columns together; 0: 8 MiB a column}. In
+ * the dataset's storage version and current schema. Blob columns are written as the dataset stores
  * them. The file is there only after writer_finish. A crash leaves on a local disk
- * "data/<name>.tmp", on an object store nothing that a listing shows; of a file x.lance with blob v2
- * columns also things below "data/_parts/x.lance/" and the blobs below "data/x/" (delete_file takes
- * each away). Encoding runs within writer_write; writers do not wait for each other. */
+ * "data/<name>.tmp", on an object store nothing that a listing shows; of a file x.lance with blob
+ * v2 columns also things below "data/_parts/x.lance/" and the blobs below "data/x/" (delete_file
+ * takes each away). Encoding runs within writer_write; writers do not wait for each other. */
 int thalweg_lance_writer_open(ThalwegLanceDataset* dataset, const char* request,
                               ThalwegLanceWriter** out);
 /* A batch of all top-level columns in the schema's order (what scan gives, without identity
@@ -158,7 +158,8 @@ int thalweg_lance_writer_open(ThalwegLanceDataset* dataset, const char* request,
  * After a failure of Lance itself the file is given up and every further write fails. */
 int thalweg_lance_writer_write(ThalwegLanceWriter* writer, struct ArrowArray* batch,
                                struct ArrowSchema* schema);
-/* Bytes written so far, as far as the encoder has let them out; 0 for files with blob v2 columns. */
+/* Bytes written so far, as far as the encoder has let them out; 0 for files with blob v2 columns.
+ */
 int thalweg_lance_writer_bytes(ThalwegLanceWriter* writer, int64_t* bytes);
 /* Closes the file. {"fragment": fragment (id 0), "rows", "bytes"} with the row count read back from
  * the footer in storage. A file without rows is removed and INVALID. */
@@ -171,53 +172,61 @@ int thalweg_lance_data_file_info(ThalwegLanceDataset* dataset, const char* path,
 
 /* -- Commits: each makes one version, or fails ------------------------------------------------- */
 /* All take "properties": {string: string}, the transaction's properties, and give {"version"}. The
- * handle says which version was read: concurrent commits since then are conflicts where Lance says so. */
+ * handle says which version was read: concurrent commits since then are conflicts where Lance says
+ * so. */
 
 /* Fragments that writers finished, appended or replacing all rows. request: {"mode":
  * "append"|"overwrite", "fragments": [fragment…], "properties"}; gives {"version", "fragments":
- * [the new fragments with their ids]}. An overwrite is a conflict when the dataset moved since this version. */
+ * [the new fragments with their ids]}. An overwrite is a conflict when the dataset moved since this
+ * version. */
 int thalweg_lance_commit_fragments(ThalwegLanceDataset* dataset, const char* request, char** json);
 
 /* Reserves `count` fragment ids: {"version", "first_id"}. request: {"count", "properties"}. */
 int thalweg_lance_reserve_fragments(ThalwegLanceDataset* dataset, const char* request, char** json);
 
-/* One Rewrite. request: {"groups": [{"old": [id…], "new": [fragment with its reserved id…]}], "remap": bool,
- * "properties"}; the handle is the version that was planned and read; old ids are of that version.
- * The remap and the index metadata are taken at the latest version. `rows` (NULL or a released stream where
- * nothing needs them) has, row by row in the order of the new fragments of all groups, the identity columns that scan gave:
- * _rowaddr (for "remap"), and _rowid, _row_created_at_version, _row_last_updated_at_version for datasets with stable row
- * ids. CONFLICT when a source fragment (files, deletion file, overlays, row ids) differs from the latest version's, and
- * when an index segment covers a group only in part (unify_indices, or other groups). INVALID when rows are missing,
- * twice, or not of their group. NOT_SUPPORTED, by name, for an index on the sources that Lance could not take along.
- * The stream is read on the calling thread and may itself call this library. The map of moved rows takes 50 to 60 bytes
- * for each physical row of the sources while an index is remapped.
- * "dropped" are the indexes that lost their coverage of the sources (zone maps and their like): to be refreshed.
- * Gives {"version", "remapped": [index name…], "dropped": [index name…]}. `crash_point`, may be NULL, is called with a name between its steps
+/* One Rewrite. request: {"groups": [{"old": [id…], "new": [fragment with its reserved id…]}],
+ * "remap": bool, "properties"}; the handle is the version that was planned and read; old ids are of
+ * that version. The remap and the index metadata are taken at the latest version. `rows` (NULL or a
+ * released stream where nothing needs them) has, row by row in the order of the new fragments of
+ * all groups, the identity columns that scan gave: _rowaddr (for "remap"), and _rowid,
+ * _row_created_at_version, _row_last_updated_at_version for datasets with stable row ids. CONFLICT
+ * when a source fragment (files, deletion file, overlays, row ids) differs from the latest
+ * version's, and when an index segment covers a group only in part (unify_indices, or other
+ * groups). INVALID when rows are missing, twice, or not of their group. NOT_SUPPORTED, by name, for
+ * an index on the sources that Lance could not take along. The stream is read on the calling thread
+ * and may itself call this library. The map of moved rows takes 50 to 60 bytes for each physical
+ * row of the sources while an index is remapped. "dropped" are the indexes that lost their coverage
+ * of the sources (zone maps and their like): to be refreshed. Gives {"version", "remapped": [index
+ * name…], "dropped": [index name…]}. `crash_point`, may be NULL, is called with a name between its
+ * steps
  * ("after-remap"). */
 int thalweg_lance_commit_rewrite(ThalwegLanceDataset* dataset, const char* request,
                                  struct ArrowArrayStream* rows, void (*crash_point)(const char*),
                                  char** json);
 
 /* Sets (string) or removes (null) entries. request: {"config": {…}, "table_metadata": {…},
- * "properties"}; absent maps are untouched. Both maps change in one version. Other writers' commits since the handle's
- * version are no obstacle, except an update of the same keys: CONFLICT. */
+ * "properties"}; absent maps are untouched. Both maps change in one version. Other writers' commits
+ * since the handle's version are no obstacle, except an update of the same keys: CONFLICT. */
 int thalweg_lance_update_metadata(ThalwegLanceDataset* dataset, const char* request, char** json);
 
-/* -- Indexes ------------------------------------------------------------------------------------ */
+/* -- Indexes ------------------------------------------------------------------------------------
+ */
 
-/* Creates the zone maps that are missing on these columns and brings all of them to cover every live
- * fragment alike. request: {"columns": [name…], "rows_per_zone": n (0: Lance's default; for new ones), "properties"}. Gives
- * {"version", "created": [name…], "refreshed": [name…]}; version is the handle's own and both lists are empty
- * when everything was covered already (no version is made). An existing zone map of any name is used, and keeps its
- * rows per zone; new ones are called thalweg_zonemap_<column>. */
-int thalweg_lance_refresh_zone_maps(ThalwegLanceDataset* dataset, const char* request,
-                                    char** json);
-/* Brings each remappable index that touches these fragments to where one segment, or segments that cover all of them or
- * none, cover them: request {"fragments": [id…], "dry_run": bool, "properties"}. Gives {"version", "merged": [index name…],
- * "unindexed_rows": n rows that it had (or would have) to index, added up over the indexes}. */
+/* Creates the zone maps that are missing on these columns and brings all of them to cover every
+ * live fragment alike. request: {"columns": [name…], "rows_per_zone": n (0: Lance's default; for
+ * new ones), "properties"}. Gives
+ * {"version", "created": [name…], "refreshed": [name…]}; version is the handle's own and both lists
+ * are empty when everything was covered already (no version is made). An existing zone map of any
+ * name is used, and keeps its rows per zone; new ones are called thalweg_zonemap_<column>. */
+int thalweg_lance_refresh_zone_maps(ThalwegLanceDataset* dataset, const char* request, char** json);
+/* Brings each remappable index that touches these fragments to where one segment, or segments that
+ * cover all of them or none, cover them: request {"fragments": [id…], "dry_run": bool,
+ * "properties"}. Gives {"version", "merged": [index name…], "unindexed_rows": n rows that it had
+ * (or would have) to index, added up over the indexes}. */
 int thalweg_lance_unify_indices(ThalwegLanceDataset* dataset, const char* request, char** json);
 
-/* -- Small files and housekeeping ---------------------------------------------------------------- */
+/* -- Small files and housekeeping ----------------------------------------------------------------
+ */
 
 /* Files under a folder ("data", "_thalweg", "_indices"), recursively: [{"path", "bytes",
  * "modified_millis"}]; [] when the folder is not there. */
