@@ -165,6 +165,29 @@ def test_all_indexes_after_deletions(lake, stable):
     table.check(answers, since=since, ids_of_texts=True)
 
 
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable-row-ids"])
+@pytest.mark.parametrize("name", ["by_text", "by_vector"])
+def test_deleted_rows_take_no_place_among_the_best(lake, name, stable):
+    table = Indexed(lake, (name,), enable_stable_row_ids=stable)
+    query = {"full_text_query": "amber", "limit": 10}
+    if name == "by_vector":
+        query = {"nearest": {"column": "vector", "q": np.full(DIMENSIONS, 0.5, np.float32), "k": 10, "nprobes": 4}}
+
+    def best() -> list[int]:
+        rows = table.dataset.to_table(columns=["id"], disable_scoring_autoprojection=True, **query)
+        return rows["id"].to_pylist()
+
+    gone = best()[:6]
+    table.dataset.delete(f"id IN ({', '.join(map(str, gone))})")
+    before = best()
+    assert len(before) == 10 and not set(gone) & set(before)
+    table.optimize()
+    after = best()
+    assert len(after) == 10 and not set(gone) & set(after)
+    if name == "by_vector":  # among texts there are ties
+        assert after == before
+
+
 def test_index_append_optimize(lake):
     """Some fragments are indexed and some are not: the indexes are brought to cover all of them first."""
     table = Indexed(lake)
