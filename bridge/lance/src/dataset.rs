@@ -19,7 +19,8 @@ use lance_io::object_store::{
 use lance_table::feature_flags::{
     FLAG_FRAGMENT_REUSE_INDEX, ensure_can_write_manifest, managed_blobs_enabled,
 };
-use lance_table::format::{Fragment, IndexMetadata};
+use lance_table::format::{Fragment, IndexMetadata, Manifest};
+use lance_table::io::commit::commit_handler_from_url;
 use lance_table::io::manifest::read_manifest_indexes;
 use lance_table::system_index::frag_reuse::FRAG_REUSE_INDEX_NAME;
 use object_store::path::Path;
@@ -138,6 +139,32 @@ pub async fn create(
         commit = commit.with_store_params(params);
     }
     Ok(Box::pin(commit.execute(transaction)).await?)
+}
+
+/// A view of the dataset in which this fragment, of no version yet, is the only one. The blobs of a
+/// row are looked up by the fragment's id.
+pub async fn with_only(dataset: &Dataset, fragment: Fragment) -> Outcome<Dataset> {
+    let known = dataset.manifest();
+    let mut manifest =
+        Manifest::new_from_previous(known, known.schema.clone(), Arc::new(vec![fragment]));
+    manifest.version = known.version;
+    manifest.reader_feature_flags = known.reader_feature_flags;
+    manifest.writer_feature_flags = known.writer_feature_flags;
+    let store_params = dataset.store_params().cloned();
+    let commit_handler = commit_handler_from_url(dataset.uri(), &store_params).await?;
+    let view = DatasetBuilder::load_by_uri(
+        session(),
+        Some(manifest),
+        None,
+        dataset.uri().to_string(),
+        None,
+        primary_store(dataset).await?,
+        root(dataset),
+        commit_handler,
+        store_params,
+        None,
+    );
+    Ok(Box::pin(view).await?)
 }
 
 /// A handle at the latest version now in storage.

@@ -19,7 +19,7 @@ use lance_datafusion::exec::{LanceExecutionOptions, execute_plan};
 use lance_table::format::Fragment;
 use serde::{Deserialize, Serialize};
 
-use crate::dataset::{column, fragment};
+use crate::dataset::{column, fragment, with_only};
 use crate::error::{Failure, Outcome};
 use crate::fragment::FragmentJson;
 use crate::stream::BatchStream;
@@ -58,10 +58,12 @@ pub struct Statistics {
 
 pub async fn scan(dataset: &Arc<Dataset>, request: ScanRequest) -> Outcome<BatchStream> {
     let identity = request.row_address || request.row_id || request.row_versions;
+    let mut projection = columns_of(dataset, &request.columns)?;
+    let mut dataset = dataset.clone();
     let fragments = match (request.fragments, request.new_fragment) {
         (Some(ids), None) => ids
             .into_iter()
-            .map(|id| fragment(dataset, id))
+            .map(|id| fragment(&dataset, id))
             .collect::<Outcome<Vec<_>>>()?,
         (None, Some(new)) => {
             if identity {
@@ -70,6 +72,9 @@ pub async fn scan(dataset: &Arc<Dataset>, request: ScanRequest) -> Outcome<Batch
             let mut new = new.into_new_fragment(dataset.schema())?;
             // An id that none of this version's fragments has, lest a cache take it for one.
             new.id = dataset.manifest().max_fragment_id().map_or(0, |id| id + 1);
+            if projection.fields.iter().any(Field::is_blob_v2) {
+                dataset = Arc::new(with_only(&dataset, new.clone()).await?);
+            }
             vec![new]
         }
         _ => {
@@ -84,8 +89,7 @@ pub async fn scan(dataset: &Arc<Dataset>, request: ScanRequest) -> Outcome<Batch
         ));
     }
 
-    let mut projection = columns_of(dataset, &request.columns)?;
-    refuse_external_blobs(dataset, &fragments, &projection).await?;
+    refuse_external_blobs(&dataset, &fragments, &projection).await?;
     for (wanted, field) in [
         (request.row_address, &*ROW_ADDR_FIELD),
         (request.row_id, &*ROW_ID_FIELD),
@@ -100,7 +104,7 @@ pub async fn scan(dataset: &Arc<Dataset>, request: ScanRequest) -> Outcome<Batch
         return Err(Failure::invalid("a scan of no columns"));
     }
 
-    let mut scanner = plain_scanner(dataset, fragments);
+    let mut scanner = plain_scanner(&dataset, fragments);
     scanner.blob_handling(BlobHandling::AllBinary);
     scanner.project_with_schema(&projection)?;
     if request.batch_rows > 0 {
