@@ -8,6 +8,7 @@ namespace thalweg::lance {
 namespace {
 
 constexpr char kDataFolder[] = "data";
+constexpr char kPartsFolder[] = "_parts";
 constexpr char kOwnFolder[] = "_thalweg";
 constexpr std::string_view kNamePrefix = "thalweg-";
 constexpr std::string_view kDataSuffix = ".lance";
@@ -21,6 +22,24 @@ std::string Stem(const std::string& data_path) {
   std::string_view stem = FileName(data_path);
   if (stem.ends_with(kDataSuffix)) stem.remove_suffix(kDataSuffix.size());
   return std::string(stem);
+}
+
+/// Where Lance puts the parts of a data file with blobs until it is whole.
+std::string PartsFolder(const std::string& data_path) {
+  return fmt::format("{}/{}/{}", kDataFolder, kPartsFolder, FileName(data_path));
+}
+
+/// The data file that a file below the data folder is part of, there or not: its blobs stand in a
+/// folder named like it, and its parts in one below the folder of parts.
+std::string OwnerPath(const std::string& path) {
+  const std::string data = std::string(kDataFolder) + "/";
+  const std::string parts = data + kPartsFolder + "/";
+  if (path.starts_with(parts)) {
+    return data + path.substr(parts.size(), path.find('/', parts.size()) - parts.size());
+  }
+  const size_t deeper = path.find('/', data.size());
+  if (!path.starts_with(data) || deeper == std::string::npos) return path;
+  return path.substr(0, deeper) + std::string(kDataSuffix);
 }
 
 bool IsDataPath(const std::string& path) {
@@ -43,9 +62,11 @@ std::string RowsFilePath(const std::string& data_path) {
 arrow::Status DeleteDataFile(const Version& version, const std::string& data_path) {
   ARROW_RETURN_NOT_OK(version.dataset->DeleteFile(data_path));
   if (version.description.has_blobs()) {
-    ARROW_ASSIGN_OR_RAISE(const auto blobs, version.dataset->ListFiles(std::string(kDataFolder) +
-                                                                       "/" + Stem(data_path)));
-    for (const auto& blob : blobs) ARROW_RETURN_NOT_OK(version.dataset->DeleteFile(blob.path));
+    for (const std::string& folder :
+         {fmt::format("{}/{}", kDataFolder, Stem(data_path)), PartsFolder(data_path)}) {
+      ARROW_ASSIGN_OR_RAISE(const auto files, version.dataset->ListFiles(folder));
+      for (const auto& file : files) ARROW_RETURN_NOT_OK(version.dataset->DeleteFile(file.path));
+    }
   }
   return version.dataset->DeleteFile(RowsFilePath(data_path));
 }
@@ -91,13 +112,7 @@ arrow::Result<std::vector<Table::FileSize>> LanceTable::FilesOfRun(
   for (const std::string folder : {kDataFolder, kOwnFolder}) {
     ARROW_ASSIGN_OR_RAISE(const auto listed, Named(version_->dataset->ListFiles(folder)));
     for (const auto& file : listed) {
-      // Blobs stand in a folder named like their data file: they are its part, also where a crash
-      // left nothing else of it.
-      std::string path = file.path;
-      const size_t deeper = path.find('/', folder.size() + 1);
-      if (folder == kDataFolder && deeper != std::string::npos) {
-        path = path.substr(0, deeper) + std::string(kDataSuffix);
-      }
+      const std::string path = OwnerPath(file.path);
       const std::string_view name = FileName(path);
       if (name.find(tag) == std::string_view::npos || name.starts_with(kIntentPrefix) ||
           !CheckOwnPath(path).ok()) {
