@@ -158,8 +158,8 @@ void AddSet(CLI::App& app, Session& session) {
       ->option_text("N");
   AddOptional(command, "--algorithm", &flags->algorithm, "NAME", ParseAlgorithm,
               "typed-quantile-rank-v1 (default) or quantile-rank-v1");
-  command->add_option("--version", flags->version, "number of the declaration (Lance only)")
-      ->option_text("N");
+  AddOptional(command, "--version", &flags->version, "N", ParseWhole,
+              "number of the declaration (Lance only)");
   AddOptional(command, "--target-cube-size", &flags->target_cube_bytes, "SIZE", ParseBytes,
               "size of cubes (default: 10GiB)");
   AddOptional(command, "--min-cube-size", &flags->min_cube_bytes, "SIZE", ParseBytes,

@@ -15,12 +15,13 @@ namespace thalweg::cli {
 namespace {
 
 /// The declaration with its notes; one that cannot be used is a note too, as looking at a table
-/// must work nevertheless.
-arrow::Result<std::optional<ClusteringSpec>> LookAtDeclaration(const Table& table,
+/// must work nevertheless. `cleared`: nothing is declared.
+arrow::Result<std::optional<ClusteringSpec>> LookAtDeclaration(const Table& table, bool* cleared,
                                                                std::vector<std::string>* notes) {
   ARROW_ASSIGN_OR_RAISE(Declaration declaration, table.declaration());
   notes->insert(notes->end(), declaration.notes.begin(), declaration.notes.end());
   if (!declaration.problem.empty()) notes->push_back(declaration.problem);
+  *cleared = !declaration.spec && declaration.problem.empty();
   return std::move(declaration.spec);
 }
 
@@ -38,7 +39,8 @@ struct StatusFlags {
 arrow::Status RunStatus(const Session& session, const StatusFlags& flags) {
   ARROW_ASSIGN_OR_RAISE(auto table, session.Open(flags.table));
   std::vector<std::string> notes;
-  ARROW_ASSIGN_OR_RAISE(const auto declared, LookAtDeclaration(*table, &notes));
+  bool cleared = false;
+  ARROW_ASSIGN_OR_RAISE(const auto declared, LookAtDeclaration(*table, &cleared, &notes));
   std::vector<ClusteringColumn> columns;
   if (!flags.columns.empty()) {
     ARROW_ASSIGN_OR_RAISE(const auto names, ParseColumnList(flags.columns));
@@ -49,7 +51,7 @@ arrow::Status RunStatus(const Session& session, const StatusFlags& flags) {
     columns = declared->columns;
   }
   ARROW_ASSIGN_OR_RAISE(Layout layout, table->DescribeLayout(columns));
-  if (!declared) {
+  if (cleared) {
     for (auto& note : ClearedNotes(layout)) notes.push_back(std::move(note));
   }
   if (columns.empty()) {
@@ -84,11 +86,12 @@ arrow::Status RunCubes(const Session& session, const CubesFlags& flags) {
     notes.push_back(changed ? "the cube table was made anew from the files and stored"
                             : "nothing to do: the stored cube table was right already");
   }
-  ARROW_ASSIGN_OR_RAISE(const auto declared, LookAtDeclaration(*table, &notes));
+  bool cleared = false;
+  ARROW_ASSIGN_OR_RAISE(const auto declared, LookAtDeclaration(*table, &cleared, &notes));
   ARROW_ASSIGN_OR_RAISE(
       Layout layout,
       table->DescribeLayout(declared ? declared->columns : std::vector<ClusteringColumn>{}));
-  if (!declared) {
+  if (cleared) {
     for (auto& note : ClearedNotes(layout)) notes.push_back(std::move(note));
   }
   AddNotes(notes, &layout.notes);

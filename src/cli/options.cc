@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include <charconv>
 #include <cstdlib>
 
 #include "table/run_tag.h"
@@ -42,6 +43,15 @@ arrow::Result<std::vector<std::string>> ParseColumnList(std::string_view text) {
   }
 }
 
+arrow::Result<int64_t> ParseWhole(std::string_view text) {
+  int64_t count = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 0) {
+    return Usage("\"{}\" is no count: use a whole number from 0", text);
+  }
+  return count;
+}
+
 void AddTable(CLI::App* command, std::string* table) {
   command->add_option("TABLE", *table, "a path, or CATALOG.NAMESPACE.TABLE")
       ->required()
@@ -60,7 +70,7 @@ CLI::Option* AddDuration(CLI::App* command, const std::string& name, double* sec
 
 CLI::Option* AddCount(CLI::App* command, const std::string& name, int64_t* target,
                       const std::string& help) {
-  return command->add_option(name, *target, help)->check(CLI::NonNegativeNumber)->option_text("N");
+  return AddParsed<int64_t>(command, name, target, "N", ParseWhole, help);
 }
 
 arrow::Result<bool> ParseSortScope(std::string_view text) {
@@ -116,9 +126,9 @@ void AddTargetRows(CLI::App* command, int64_t* rows) {
 
 void AddPlanOptions(CLI::App* command, PlanFlags* flags) {
   const char* budgets = "Budgets (hard limits on what one command reads; none by default)";
-  AddCount(command, "--max-source-files,--max-source-fragments", &flags->plan.budgets.max_units,
-           "files or fragments")
-      ->group(budgets);
+  for (const char* name : {"--max-source-files", "--max-source-fragments"}) {
+    AddCount(command, name, &flags->plan.budgets.max_units, "files or fragments")->group(budgets);
+  }
   AddCount(command, "--max-source-rows", &flags->plan.budgets.max_rows, "rows")->group(budgets);
   AddBytes(command, "--max-source-bytes", &flags->plan.budgets.max_bytes, "bytes as stored")
       ->group(budgets);

@@ -18,6 +18,9 @@ namespace thalweg::cli {
 /// usage errors.
 arrow::Result<std::vector<std::string>> ParseColumnList(std::string_view text);
 
+/// A whole number from 0; anything else is a usage error.
+arrow::Result<int64_t> ParseWhole(std::string_view text);
+
 /// The TABLE argument.
 void AddTable(CLI::App* command, std::string* table);
 /// Options with a size ("512MiB"), a duration ("24h") and a number that is not negative. What

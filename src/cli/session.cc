@@ -71,7 +71,7 @@ std::vector<std::string> ClearedNotes(const Layout& layout) {
   if (stamped > 0) {
     notes.push_back(
         fmt::format("the declaration was cleared; {} still clustered by an earlier one {}",
-                    Plural(stamped, "file"), stamped == 1 ? "remains" : "remain"));
+                    Plural(stamped, layout.unit_name), stamped == 1 ? "remains" : "remain"));
   }
   return notes;
 }

@@ -168,6 +168,9 @@ arrow::Result<Budgets> LanceTable::budgets() const {
   budgets.max_units = units.value_or(-1);
   budgets.max_rows = rows.value_or(-1);
   budgets.max_bytes = bytes.value_or(-1);
+  budgets.units_name = property::kMaxFragments;
+  budgets.rows_name = property::kMaxRows;
+  budgets.bytes_name = property::kMaxBytes;
   return budgets;
 }
 
@@ -228,13 +231,13 @@ arrow::Result<bool> LanceTable::ClearDeclaration() {
   return true;
 }
 
-arrow::Result<std::shared_ptr<const FragmentColumns>> LanceTable::ZoneMapOf(
+arrow::Result<std::shared_ptr<const ZoneMap>> LanceTable::ZoneMapOf(
     const ClusteringColumn& column, const KeyType& type) const {
   std::lock_guard lock(mutex_);
   auto& zone_map = zone_maps_[column.field_id];
   if (zone_map == nullptr) {
     ARROW_ASSIGN_OR_RAISE(auto read, ReadZoneMap(*version_, column, type));
-    zone_map = std::make_shared<const FragmentColumns>(std::move(read));
+    zone_map = std::make_shared<const ZoneMap>(std::move(read));
   }
   return zone_map;
 }
@@ -249,7 +252,7 @@ arrow::Result<Layout> LanceTable::DescribeLayout(
   layout.group_rows = sizes.target_file_rows;
   layout.unit_name = "fragment";
   layout.cube_name = "group";
-  std::vector<std::shared_ptr<const FragmentColumns>> zone_maps;
+  std::vector<std::shared_ptr<const ZoneMap>> zone_maps;
   for (const auto& column : columns) {
     const auto field = version_->schema->GetFieldByName(column.name);
     if (field == nullptr) {
@@ -262,8 +265,9 @@ arrow::Result<Layout> LanceTable::DescribeLayout(
     if (!zone_map.ok()) {
       layout.notes.push_back(fmt::format("the zone map of \"{}\" cannot be read: {}", column.name,
                                          zone_map.status().message()));
-      zone_map = std::make_shared<const FragmentColumns>();
+      zone_map = std::make_shared<const ZoneMap>();
     }
+    if ((*zone_map)->lacks_bounds) layout.notes.push_back(BoundsNote(column.name));
     zone_maps.push_back(*std::move(zone_map));
   }
   RewriteClasses classes(description());
@@ -275,10 +279,10 @@ arrow::Result<Layout> LanceTable::DescribeLayout(
     unit.bytes = fragment.bytes();
     unit.rewrite_class = classes.Of(fragment.id);
     for (const auto& zone_map : zone_maps) {
-      const auto found = zone_map->find(fragment.id);
+      const auto found = zone_map->fragments.find(fragment.id);
       UnitColumn unknown;
       unknown.usable = false;
-      unit.columns.push_back(found == zone_map->end() ? unknown : found->second);
+      unit.columns.push_back(found == zone_map->fragments.end() ? unknown : found->second);
     }
     layout.units.push_back(std::move(unit));
   }
@@ -327,7 +331,7 @@ arrow::Result<std::unique_ptr<RowSource>> LanceTable::Scan(const std::vector<Uni
     }
     fragments.push_back(std::move(fragment));
   }
-  return ScanFragments(version_, std::move(fragments), memory);
+  return ScanFragments(name_, version_, std::move(fragments), memory);
 }
 
 arrow::Result<std::unique_ptr<OutputFile>> LanceTable::NewOutputFile(const OutputContext& context,

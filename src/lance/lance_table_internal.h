@@ -53,7 +53,8 @@ arrow::Status CheckOwnPath(const std::string& path);
 // Reading (scan.cc).
 
 /// The rows of fragments of this version.
-arrow::Result<std::unique_ptr<RowSource>> ScanFragments(std::shared_ptr<const Version> version,
+arrow::Result<std::unique_ptr<RowSource>> ScanFragments(const std::string& table,
+                                                        std::shared_ptr<const Version> version,
                                                         std::vector<Fragment> fragments,
                                                         MemoryAccount* memory);
 /// The rows of a written file with the identity columns of its rows file, if there is one.
@@ -78,10 +79,15 @@ std::shared_ptr<arrow::Field> IdentityField(const std::string& name);
 
 // Key ranges (zone_maps.cc).
 
-/// What the zone map of a column says, by fragment; fragments that it does not cover are not there.
-using FragmentColumns = std::unordered_map<uint64_t, UnitColumn>;
-arrow::Result<FragmentColumns> ReadZoneMap(const Version& version, const ClusteringColumn& column,
-                                           const KeyType& type);
+/// What the zone map of a column says.
+struct ZoneMap {
+  std::unordered_map<uint64_t, UnitColumn> fragments;  ///< those that it covers, by id
+  bool lacks_bounds = false;  ///< it counts nulls and knows nothing of the values (dictionaries)
+};
+arrow::Result<ZoneMap> ReadZoneMap(const Version& version, const ClusteringColumn& column,
+                                   const KeyType& type);
+/// What a zone map that lacks bounds means, for people.
+std::string BoundsNote(const std::string& column);
 
 // History (history.cc).
 
@@ -189,7 +195,7 @@ class LanceTable : public Table {
   arrow::Status ChangeConfig(const std::map<std::string, std::optional<std::string>>& change);
 
   std::shared_ptr<const Records> LayoutRecords() const;  ///< of the pinned version, read once
-  arrow::Result<std::shared_ptr<const FragmentColumns>> ZoneMapOf(const ClusteringColumn& column,
+  arrow::Result<std::shared_ptr<const ZoneMap>> ZoneMapOf(const ClusteringColumn& column,
                                                                   const KeyType& type) const;
   /// All commits of runs up to the latest version; those seen before are not read again.
   arrow::Result<std::vector<RunCommit>> RunCommits() const;
@@ -215,7 +221,7 @@ class LanceTable : public Table {
   std::shared_ptr<const Version> version_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Records> records_;
-  mutable std::map<int32_t, std::shared_ptr<const FragmentColumns>> zone_maps_;
+  mutable std::map<int32_t, std::shared_ptr<const ZoneMap>> zone_maps_;
   mutable std::vector<RunCommit> run_commits_;
   mutable uint64_t run_commits_upto_ = 0;
 };

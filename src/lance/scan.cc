@@ -149,9 +149,12 @@ class FragmentStream : public RowStream {
 
 class FragmentSource : public RowSource {
  public:
-  FragmentSource(std::shared_ptr<const Version> version, std::vector<Fragment> fragments,
-                 MemoryAccount* memory)
-      : version_(std::move(version)), fragments_(std::move(fragments)), memory_(memory) {
+  FragmentSource(std::string table, std::shared_ptr<const Version> version,
+                 std::vector<Fragment> fragments, MemoryAccount* memory)
+      : table_(std::move(table)),
+        version_(std::move(version)),
+        fragments_(std::move(fragments)),
+        memory_(memory) {
     arrow::FieldVector fields = version_->schema->fields();
     for (const auto& name : IdentityColumns(version_->description)) {
       fields.push_back(IdentityField(name));
@@ -215,15 +218,16 @@ class FragmentSource : public RowSource {
 
   std::string part_name(int part) const override {
     const auto [begin, end] = parts_[part];
-    return end - begin == 1
-               ? fmt::format("fragment {}", fragments_[begin].id)
-               : fmt::format("fragments {} to {}", fragments_[begin].id, fragments_[end - 1].id);
+    return end - begin == 1 ? fmt::format("{}: fragment {}", table_, fragments_[begin].id)
+                            : fmt::format("{}: fragments {} to {}", table_, fragments_[begin].id,
+                                          fragments_[end - 1].id);
   }
 
  private:
   struct Part {
     size_t begin, end;  ///< positions in fragments_
   };
+  const std::string table_;
   const std::shared_ptr<const Version> version_;
   std::vector<Fragment> fragments_;  ///< by id
   MemoryAccount* const memory_;
@@ -328,10 +332,11 @@ std::shared_ptr<arrow::Field> IdentityField(const std::string& name) {
   return arrow::field(name, arrow::uint64());
 }
 
-arrow::Result<std::unique_ptr<RowSource>> ScanFragments(std::shared_ptr<const Version> version,
+arrow::Result<std::unique_ptr<RowSource>> ScanFragments(const std::string& table,
+                                                        std::shared_ptr<const Version> version,
                                                         std::vector<Fragment> fragments,
                                                         MemoryAccount* memory) {
-  return std::make_unique<FragmentSource>(std::move(version), std::move(fragments), memory);
+  return std::make_unique<FragmentSource>(table, std::move(version), std::move(fragments), memory);
 }
 
 arrow::Result<std::unique_ptr<RowSource>> ReadDataFile(std::shared_ptr<const Version> version,

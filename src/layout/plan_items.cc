@@ -43,17 +43,15 @@ std::vector<const Item*> Take(const std::vector<Item>& candidates,
 std::string TooSmall(const std::vector<Item>& candidates, const Budgets& budgets,
                      const ClusteringSpec& spec) {
   struct Measure {
-    const char* option;
+    const std::string& option;
     int64_t budget;
     std::function<int64_t(const Totals&)> of;
     std::function<std::string(int64_t)> text;
   };
   const Measure measures[] = {
-      {"--max-source-bytes", budgets.max_bytes, [](const Totals& t) { return t.bytes; },
-       FormatBytes},
-      {"--max-source-files", budgets.max_units, [](const Totals& t) { return t.units; },
-       FormatCount},
-      {"--max-source-rows", budgets.max_rows, [](const Totals& t) { return t.rows; }, FormatCount},
+      {budgets.bytes_name, budgets.max_bytes, [](const Totals& t) { return t.bytes; }, FormatBytes},
+      {budgets.units_name, budgets.max_units, [](const Totals& t) { return t.units; }, FormatCount},
+      {budgets.rows_name, budgets.max_rows, [](const Totals& t) { return t.rows; }, FormatCount},
   };
   std::string together;
   for (const Measure& measure : measures) {
@@ -77,11 +75,11 @@ std::string TooSmall(const std::vector<Item>& candidates, const Budgets& budgets
     }
     const Totals totals = TotalsOf(smallest);
     const std::string needs =
-        fmt::format("the smallest useful rewrite needs {} of {} ({} rows); {} is {}",
+        fmt::format("the smallest useful rewrite needs {} of {} ({} rows); {} is {}: raise it",
                     Plural(totals.units, "unit", "units"), FormatBytes(totals.bytes),
                     FormatCount(totals.rows), measure.option, measure.text(measure.budget));
     if (measure.of(totals) > measure.budget) return needs;
-    if (together.empty()) together = needs + ", and the budgets together leave no room";
+    if (together.empty()) together = needs + ", the budgets together leave no room";
   }
   return together;
 }

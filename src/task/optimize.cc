@@ -24,6 +24,19 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// The commit is valid whatever becomes of this.
+void RefreshStatisticsOf(Table& table, const ClusteringSpec& spec, OptimizeReport* report) {
+  const auto refreshed = table.RefreshStatistics(spec);
+  if (refreshed.ok()) {
+    report->notes.insert(report->notes.end(), refreshed->begin(), refreshed->end());
+    return;
+  }
+  report->notes.push_back(fmt::format(
+      "the statistics of the clustering columns could not be refreshed, the next run tries again: "
+      "{}",
+      refreshed.status().message()));
+}
+
 /// One command: holds what an attempt made until it is committed or deleted.
 class Optimizer {
  public:
@@ -45,7 +58,8 @@ class Optimizer {
         }
         ARROW_RETURN_NOT_OK(AfterFailure(attempt.status()));
       }
-      RefreshStatistics();
+      RefreshStatisticsOf(table_, spec_, &report_);
+      if (report_.outcome == "nothing-to-do") report_.snapshot_after = table_.snapshot_id();
       if (report_.outcome != "nothing-to-do") report_.depth_after = MeasureDepth(table_, spec_);
     }
     intent_.reset();
@@ -55,20 +69,6 @@ class Optimizer {
   }
 
  private:
-  /// The rewrite is valid whatever becomes of this.
-  void RefreshStatistics() {
-    const auto refreshed = table_.RefreshStatistics(spec_);
-    if (refreshed.ok()) {
-      report_.notes.insert(report_.notes.end(), refreshed->begin(), refreshed->end());
-    } else {
-      report_.notes.push_back(fmt::format(
-          "the statistics of the clustering columns could not be refreshed, the next run tries "
-          "again: {}",
-          refreshed.status().message()));
-    }
-    if (report_.outcome == "nothing-to-do") report_.snapshot_after = table_.snapshot_id();
-  }
-
   /// Plans at the newest snapshot and carries the plan out. True: nothing remains to be done.
   arrow::Result<bool> PlanAndCommit() {
     ARROW_RETURN_NOT_OK(options_.execute.stop.Poll());
@@ -276,8 +276,9 @@ arrow::Result<OptimizeReport> CommitResults(Table& table,
     report.outcome = committed->already_committed ? "already-committed" : "committed";
     report.snapshot_after = committed->snapshot_after;
     if (!committed->already_committed) AddToReport(selections, &report);
-    report.depth_after = MeasureDepth(table, spec);
     ReleaseKeptIntents(table, run_id);
+    RefreshStatisticsOf(table, spec, &report);
+    report.depth_after = MeasureDepth(table, spec);
   }
   report.peak_memory_bytes = std::max(report.peak_memory_bytes, PeakMemory());
   report.seconds = SecondsSince(start);
