@@ -108,6 +108,14 @@ def test_default_algorithm(lake, columns, algorithm):
     assert narrow.code == 0 or "quantile-rank-v1" in narrow.error(2)
 
 
+def test_the_algorithm_follows_other_columns(table):
+    table.ok("set", "--columns", "user_id,country")
+    assert table.config()["lance.clustering.algorithm"] == "quantile-rank-v1"
+    # Nobody has asked for that algorithm: columns that it does not take are no error.
+    table.ok("set", "--columns", "user_id,event_time")
+    assert table.config()["lance.clustering.algorithm"] == "typed-quantile-rank-v1"
+
+
 # --- versions
 
 
