@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 import pytest
-from lance_test_tools import LanceTable, lance, needs_lance
+from lance_test_tools import KEYS, LanceTable, lance, make_events, needs_lance, numbered_rows
 from thalweg_test_tools import run
 
 pytestmark = needs_lance
@@ -80,3 +80,77 @@ def test_clean_finds_blobs_of_a_run_that_died(lake):
     assert stems(table) == sources
     table.check_no_leftovers()
     assert read_blobs(table) == held
+
+
+# --- indexes that a rewrite cannot take along
+
+# Name: column, type and a filter that uses it.
+REBUILT = {
+    "bloom_of_id": ("id", "BLOOMFILTER", "id = {}"),
+    "zones_of_amount": ("amount", "ZONEMAP", "amount < {} / 10000"),
+}
+
+
+def covered(table: LanceTable, name: str) -> set[int]:
+    live = set(table.fragment_rows())
+    return {fragment for index in table.indexes() if index[0] == name for fragment in index[3]} & live
+
+
+def answers(table: LanceTable, **options) -> list[list[int]]:
+    filters = [condition.format(value) for _, _, condition in REBUILT.values() for value in (7, 600, 1999)]
+    found = [table.dataset.to_table(columns=["id"], filter=condition, **options) for condition in filters]
+    return [sorted(rows["id"].to_pylist()) for rows in found]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_indexes_that_lance_drops_cover_the_new_fragments(lake, stable):
+    table = make_events(lake, 4, 500, enable_stable_row_ids=stable)
+    for name, (column, kind, _) in REBUILT.items():
+        table.dataset.create_scalar_index(column, kind, name=name)
+    table.dataset.delete("id % 11 = 3")
+    right = answers(table, use_scalar_index=False)
+    assert any(right) and answers(table) == right
+    done = table.optimize("--target-rows-per-fragment", 400)
+    assert done["outcome"] == "committed"
+    fragments = set(table.fragment_rows())
+    assert len(fragments) >= 4
+    for name, (_, _, condition) in REBUILT.items():
+        assert covered(table, name) == fragments, name
+        plan = table.dataset.scanner(columns=["id"], filter=condition.format(7)).explain_plan()
+        assert f"@{name}" in plan, plan
+    assert answers(table) == right
+    assert sum("refreshed" in note and "bloom_of_id" in note for note in done["notes"]) == 1
+    table.dataset.validate()
+    # Covered by now: nothing is built, nothing committed.
+    version = table.dataset.version
+    assert table.optimize("--target-rows-per-fragment", 400)["outcome"] == "nothing-to-do"
+    assert table.dataset.version == version
+    # What others append is covered by the next run.
+    table.append(numbered_rows(300, 5000))
+    table.optimize("--target-rows-per-fragment", 400)
+    assert all(covered(table, name) == set(table.fragment_rows()) for name in REBUILT)
+    assert answers(table) == answers(table, use_scalar_index=False)
+
+
+# --- zone maps without bounds
+
+
+def test_keys_that_lance_keeps_no_bounds_of(lake):
+    """Lance counts the nulls of a dictionary column and knows no bounds: every fragment is read, and people are told."""
+    table = LanceTable(lake)
+    rng = np.random.default_rng(22)
+    for first in range(0, 2000, 500):
+        names = pa.array(rng.choice(["a", "b", "c", "d", None], 500)).dictionary_encode()
+        table.append(pa.table({"id": range(first, first + 500), "k1": names, "k2": pa.array(rng.random(500))}))
+    table.ok("set", "--columns", "k1,k2")
+    first = table.ok("optimize", "--target-rows-per-fragment", 250)
+    told = [note for note in first["notes"] if "no bounds" in note]
+    assert len(told) == 1 and '"k1"' in told[0]
+    fragments = len(table.fragment_rows())
+    assert table.scanned("k1 = 'a'").fragments == fragments > table.scanned("k2 < 0.1").fragments
+    status = table.ok("status")
+    assert [note for note in status["notes"] if "no bounds" in note] == told
+    keys = {key["name"]: key for key in status["keys"]}
+    assert keys["k1"]["unknown_units"] == fragments and keys["k2"]["unknown_units"] == 0
+    again = table.ok("optimize", "--target-rows-per-fragment", 250)
+    assert again["outcome"] == "nothing-to-do" and [note for note in again["notes"] if "no bounds" in note] == told

@@ -231,8 +231,8 @@ arrow::Result<bool> LanceTable::ClearDeclaration() {
   return true;
 }
 
-arrow::Result<std::shared_ptr<const ZoneMap>> LanceTable::ZoneMapOf(
-    const ClusteringColumn& column, const KeyType& type) const {
+arrow::Result<std::shared_ptr<const ZoneMap>> LanceTable::ZoneMapOf(const ClusteringColumn& column,
+                                                                    const KeyType& type) const {
   std::lock_guard lock(mutex_);
   auto& zone_map = zone_maps_[column.field_id];
   if (zone_map == nullptr) {

@@ -196,7 +196,7 @@ class LanceTable : public Table {
 
   std::shared_ptr<const Records> LayoutRecords() const;  ///< of the pinned version, read once
   arrow::Result<std::shared_ptr<const ZoneMap>> ZoneMapOf(const ClusteringColumn& column,
-                                                                  const KeyType& type) const;
+                                                          const KeyType& type) const;
   /// All commits of runs up to the latest version; those seen before are not read again.
   arrow::Result<std::vector<RunCommit>> RunCommits() const;
 

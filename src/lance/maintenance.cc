@@ -99,9 +99,25 @@ arrow::Result<std::vector<std::string>> LanceTable::RefreshStatistics(const Clus
   CrashPoint("after-zone-maps");
   ARROW_ASSIGN_OR_RAISE(const Json* created, GetArray(answer, "created", kWhat));
   ARROW_ASSIGN_OR_RAISE(const Json* refreshed, GetArray(answer, "refreshed", kWhat));
+  ARROW_ASSIGN_OR_RAISE(const Json* failed, GetObject(answer, "failed", kWhat));
   if (!created->empty()) notes.push_back("zone maps created: " + Names(*created));
-  if (!refreshed->empty()) notes.push_back("zone maps refreshed: " + Names(*refreshed));
+  if (!refreshed->empty()) notes.push_back("indexes refreshed: " + Names(*refreshed));
+  for (const auto& [name, why] : failed->items()) {
+    notes.push_back(
+        fmt::format("index \"{}\" does not cover every fragment and could not be "
+                    "refreshed: {}",
+                    name, why.is_string() ? why.get<std::string>() : ""));
+  }
   ARROW_RETURN_NOT_OK(Refresh());
+  // (Later runs are told with the layout.)
+  for (const auto& column : created->empty() ? std::vector<ClusteringColumn>{} : spec.columns) {
+    const auto field = version_->schema->GetFieldByName(column.name);
+    if (field == nullptr) continue;
+    ARROW_ASSIGN_OR_RAISE(const KeyType type,
+                          Named(KeyTypeOf(*field->type(), Algorithm::kTypedQuantileRankV1)));
+    const auto zone_map = ZoneMapOf(column, type);
+    if (zone_map.ok() && (*zone_map)->lacks_bounds) notes.push_back(BoundsNote(column.name));
+  }
   return notes;
 }
 

@@ -189,6 +189,15 @@ pub fn is_kept(index: &IndexMetadata) -> bool {
         )
 }
 
+/// Whether the index only loses its coverage of what is rewritten, and can be brought to cover it
+/// anew.
+pub fn is_rebuilt(dataset: &Dataset, index: &IndexMetadata) -> bool {
+    let by_address = dataset.manifest().uses_stable_row_ids()
+        && index.results_are_row_addrs()
+        && !index.supports_eager_remap();
+    !is_system_index(index) && index.covering_fields.is_empty() && (!is_kept(index) || by_address)
+}
+
 /// At most this many versions are read at a time.
 const CONCURRENT_READS: usize = 16;
 

@@ -24,7 +24,7 @@ use crate::dataset::{
     StringMap, column, commit, commit_indices, has_fragment_reuse, require_writable,
     stored_indices, transaction, usable_indices,
 };
-use crate::describe::{is_kept, is_zone_map};
+use crate::describe::{is_kept, is_rebuilt, is_zone_map};
 use crate::error::{Failure, Outcome};
 use crate::stream::BatchStream;
 
@@ -45,7 +45,9 @@ pub struct ZoneMapRequest {
 pub struct RefreshedZoneMaps {
     version: u64,
     created: Vec<String>,
-    refreshed: Vec<String>,
+    refreshed: BTreeSet<String>,
+    /// Why, by the name of the index.
+    failed: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -65,7 +67,8 @@ pub struct Unified {
     unindexed_rows: u64,
 }
 
-/// Creates the missing zone maps and refreshes the others, all in one commit.
+/// Creates the missing zone maps and refreshes the others, and whatever else a rewrite cannot take
+/// along, all in one commit.
 pub async fn refresh_zone_maps(
     dataset: &Arc<Dataset>,
     request: ZoneMapRequest,
@@ -107,24 +110,36 @@ pub async fn refresh_zone_maps(
     for name in &missing {
         new_indices.push(new_zone_map(dataset, &stored, name, request.rows_per_zone).await?);
     }
-    if !stale.is_empty() {
-        let options = OptimizeOptions::merge(1).index_names(stale.iter().cloned().collect());
-        for result in optimized(dataset, &options).await? {
+    let created = new_indices.iter().map(|index| index.name.clone()).collect();
+    let mut refreshed = BTreeSet::new();
+    let mut failed = BTreeMap::new();
+    let mut take = |results: Vec<IndexSegmentResult>| {
+        for result in results {
             let replaced = |index: &&IndexMetadata| result.replaces.contains(&index.uuid);
             removed_indices.extend(stored.iter().filter(replaced).cloned());
+            refreshed.insert(result.segment.name.clone());
             new_indices.push(result.segment);
         }
+    };
+    let of = |names: Vec<String>| OptimizeOptions::merge(1).index_names(names);
+    if !stale.is_empty() {
+        take(optimized(dataset, &of(stale.iter().cloned().collect())).await?);
     }
-    let created = new_indices
-        .iter()
-        .take(missing.len())
-        .map(|index| index.name.clone())
-        .collect();
+    // Each by itself: indexes of other makers, in whatever state, are not in the way of the keys'.
+    for name in incomplete_others(dataset, &usable, &stale) {
+        match optimized(dataset, &of(vec![name.clone()])).await {
+            Ok(results) => take(results),
+            Err(failure) => {
+                failed.insert(name, failure.message);
+            }
+        }
+    }
     if new_indices.is_empty() {
         return Ok(RefreshedZoneMaps {
             version: dataset.manifest().version,
             created,
-            refreshed: Vec::new(),
+            refreshed,
+            failed,
         });
     }
     let built = new_indices.iter().map(|index| index.uuid).collect();
@@ -138,8 +153,28 @@ pub async fn refresh_zone_maps(
     Ok(RefreshedZoneMaps {
         version: committed.manifest().version,
         created,
-        refreshed: stale.into_iter().collect(),
+        refreshed,
+        failed,
     })
+}
+
+/// Names of the indexes, beside the zone maps of the keys, that a rewrite cannot take along and
+/// that do not cover every live fragment.
+fn incomplete_others(
+    dataset: &Dataset,
+    usable: &[IndexMetadata],
+    stale: &BTreeSet<String>,
+) -> BTreeSet<String> {
+    if dataset.fragments().is_empty() {
+        return BTreeSet::new();
+    }
+    let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
+    for index in usable.iter().filter(|index| is_rebuilt(dataset, index)) {
+        by_name.entry(&index.name).or_default().push(index);
+    }
+    by_name
+        .retain(|name, segments| !stale.contains(*name) && !is_complete(dataset, segments, name));
+    by_name.into_keys().map(str::to_string).collect()
 }
 
 /// Whether the segments of this name cover every live fragment.
@@ -196,8 +231,31 @@ async fn optimized(
     Ok(results)
 }
 
+/// Whether a segment names rows of these fragments by stable row ids that were deleted after it was
+/// written. As long as their fragments are there Lance leaves such rows out of an answer before it
+/// counts the best; once the fragments are rewritten it finds them only afterwards, and gives too
+/// few. A merge leaves them out for good.
+fn holds_deleted(dataset: &Dataset, index: &IndexMetadata, wanted: &RoaringBitmap) -> bool {
+    dataset.manifest().uses_stable_row_ids()
+        && !index.supports_eager_remap()
+        && dataset.fragments().iter().any(|fragment| {
+            let id = fragment.id as u32;
+            let covered = index
+                .fragment_bitmap
+                .as_ref()
+                .is_none_or(|bitmap| bitmap.contains(id));
+            wanted.contains(id)
+                && covered
+                && fragment
+                    .deletion_file
+                    .as_ref()
+                    .is_some_and(|deletions| deletions.read_version >= index.dataset_version)
+        })
+}
+
 /// Merges the segments of every index that a rewrite of these fragments as one group would be
-/// refused for, into one that covers everything.
+/// refused for, into one that covers everything; and those that name rows of
+/// theirs which are deleted.
 pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Unified> {
     require_writable(dataset).await?;
     let mut wanted = RoaringBitmap::new();
@@ -216,7 +274,7 @@ pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Uni
             None => true,
             Some(bitmap) => {
                 let covered = (bitmap & &wanted).len();
-                covered != 0 && covered != wanted.len()
+                covered != 0 && covered != wanted.len() || holds_deleted(dataset, index, &wanted)
             }
         })
     });

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::dataset::{
     StringMap, commit, commit_indices, latest, require_writable, transaction, usable_indices,
 };
-use crate::describe::is_kept;
+use crate::describe::{is_kept, is_rebuilt};
 use crate::error::{Failure, Outcome};
 use crate::fragment::FragmentJson;
 use crate::lineage::{Moves, NewRows, OldRows};
@@ -137,9 +137,7 @@ pub async fn check(planned: &Arc<Dataset>, request: RewriteRequest) -> Outcome<C
     let mut dropped = BTreeSet::new();
     for index in touched {
         require_movable(&latest, index, usable.contains(&index.uuid)).await?;
-        if !is_kept(index)
-            || (stable && index.results_are_row_addrs() && !index.supports_eager_remap())
-        {
+        if is_rebuilt(&latest, index) {
             dropped.insert(index.name.clone());
             continue;
         }
