@@ -55,7 +55,9 @@ def test_what_is_no_dataset(lake, kind):
         path.mkdir()
         if kind == "other folder":
             (path / "notes.txt").write_text("hello")
-    for command in [["status"], ["optimize"], ["clean"], ["set", "--columns", "a,b"]]:
+    # (Lance tries for two seconds to look into a file.)
+    more = [] if kind == "file" else [["optimize"], ["clean"]]
+    for command in [["status"], ["set", "--columns", "a,b"], *more]:
         done = run(command[0], path, *command[1:], environment=lake.environment)
         assert "events.lance" in done.error(1), command
     assert kind == "nothing" or list(path.parent.glob("events.lance"))
