@@ -154,3 +154,42 @@ def test_keys_that_lance_keeps_no_bounds_of(lake):
     assert keys["k1"]["unknown_units"] == fragments and keys["k2"]["unknown_units"] == 0
     again = table.ok("optimize", "--target-rows-per-fragment", 250)
     assert again["outcome"] == "nothing-to-do" and [note for note in again["notes"] if "no bounds" in note] == told
+
+
+# --- what cannot be opened
+
+
+def newest_manifest(table: LanceTable):
+    return min((table.path / "_versions").glob("[0-9]*"))  # names of manifests count downwards
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "first byte": lambda content: content[:1],
+    "half": lambda content: content[: len(content) // 2],
+    "text": lambda content: b"this is no manifest\n" * 20,
+    "zeros": lambda content: bytes(len(content)),
+    "message": lambda content: content[:4] + bytes(byte ^ 0x55 for byte in content[4:-16]) + content[-16:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_manifest_is_named(lake, damage):
+    table = make_events(lake, 2, 50)
+    path = newest_manifest(table)
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(DAMAGES[damage](content))
+    for command in ["status", "optimize", "clean"]:
+        message = table.run(command).error()
+        assert path.name in message and "is damaged" in message and "fault" not in message, message
+    path.unlink()
+    path.write_bytes(content)
+    assert table.ok("status")["rows"] == 100
+
+
+def test_a_file_is_no_dataset(lake):
+    table = LanceTable(lake)
+    table.path.write_bytes(b"rows")
+    assert "a file, not the folder of a dataset" in table.run("status").error()
+    assert table.path.read_bytes() == b"rows"

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::RecordBatchIterator;
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
+use futures::FutureExt;
 use lance::dataset::builder::DatasetBuilder;
 use lance::dataset::transaction::{Operation, Transaction, TransactionBuilder};
 use lance::dataset::{CommitBuilder, InsertBuilder, WriteMode, WriteParams};
@@ -27,6 +29,7 @@ use object_store::path::Path;
 use serde::Deserialize;
 use uuid::Uuid;
 
+use crate::border;
 use crate::error::{Failure, Kind, Outcome};
 
 /// The string maps of requests: storage options, configuration, transaction properties.
@@ -68,19 +71,69 @@ fn store_params(options: StringMap) -> Option<ObjectStoreParams> {
     })
 }
 
-/// Opens the version, or the latest one for 0.
+fn builder(uri: &str, options: &StringMap) -> DatasetBuilder {
+    let builder = DatasetBuilder::from_uri(uri).with_session(session());
+    if options.is_empty() {
+        return builder;
+    }
+    builder.with_storage_options(options.clone())
+}
+
+/// Opens the version, or the latest one for 0. INVALID where what stands there is damaged.
 pub async fn open(uri: &str, options: StringMap, version: u64) -> Outcome<Dataset> {
     if uri.is_empty() {
         return Err(Failure::invalid("the dataset's path is empty"));
     }
-    let mut builder = DatasetBuilder::from_uri(uri).with_session(session());
-    if !options.is_empty() {
-        builder = builder.with_storage_options(options);
+    // Lance would try again for seconds.
+    if std::path::Path::new(uri.strip_prefix("file://").unwrap_or(uri)).is_file() {
+        return Err(Failure::invalid("a file, not the folder of a dataset"));
     }
+    let mut opening = builder(uri, &options);
     if version != 0 {
-        builder = builder.with_version(version);
+        opening = opening.with_version(version);
     }
-    Ok(Box::pin(builder.load()).await?)
+    // Lance relies on the lengths that a manifest states.
+    let opened = AssertUnwindSafe(Box::pin(opening.load())).catch_unwind();
+    let failure = match opened.await {
+        Ok(Ok(dataset)) => {
+            let stated = dataset.manifest().version;
+            if stated == dataset.manifest_location().version {
+                return Ok(dataset);
+            }
+            Failure::invalid(format!("it states to be version {stated}"))
+        }
+        Ok(Err(error)) => Failure::from(error),
+        Err(payload) => border::panicked(payload.as_ref()),
+    };
+    if matches!(failure.kind, Kind::Io | Kind::Internal | Kind::Invalid)
+        && let Some(name) = manifest_in_storage(builder(uri, &options), version).await
+    {
+        let why = match failure.kind {
+            Kind::Internal => "it cannot be parsed",
+            _ => failure.message.as_str(),
+        };
+        return Err(Failure::invalid(format!(
+            "the manifest _versions/{name} is damaged: {why}"
+        )));
+    }
+    Err(failure)
+}
+
+/// The name of a version's manifest where storage gives its bytes: then a failure to read it is not
+/// the storage's.
+async fn manifest_in_storage(builder: DatasetBuilder, version: u64) -> Option<String> {
+    let (store, base, handler) = builder.build_object_store().await.ok()?;
+    let location = if version == 0 {
+        handler.resolve_latest_location(&base, &store).await
+    } else {
+        let inner = store.inner.as_ref();
+        handler
+            .resolve_version_location(&base, version, inner)
+            .await
+    };
+    let path = location.ok()?.path;
+    let given = store.size(&path).await.ok()? == 0 || store.read_one_all(&path).await.is_ok();
+    given.then(|| path.filename().unwrap_or_default().to_string())
 }
 
 /// Creates an empty dataset.
