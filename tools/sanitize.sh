@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the unit tests with AddressSanitizer and UndefinedBehaviorSanitizer, then with ThreadSanitizer, and runs them.
+# Builds the unit tests with AddressSanitizer and UndefinedBehaviorSanitizer, then with ThreadSanitizer, and runs them;
+# with the former also the test of the border to the bridge to Lance, when that is built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export ASAN_OPTIONS="detect_leaks=1:strict_string_checks=1"
@@ -14,5 +15,13 @@ for preset in "${@:-asan-ubsan tsan}"; do
     cmake --preset "$one" -Wno-dev > /dev/null
     cmake --build "build/$one" --parallel "$(nproc)"
     ctest --test-dir "build/$one" --output-on-failure -L unit
+    if [ "$one" = asan-ubsan ] && [ -e build/lib/libthalweg_lance.so ]; then
+      border="build/$one/bin/thalweg_lance_border_test"
+      cc -std=c11 -g -fsanitize=address,undefined -Ibridge/lance/include bridge/lance/test/border_test.c \
+        -o "$border" build/lib/libthalweg_lance.so -Wl,-rpath,"$PWD/build/lib"
+      folder=$(mktemp -d)
+      "$border" "$folder"
+      rm -rf "$folder"
+    fi
   done
 done

@@ -423,6 +423,33 @@ static void small_files(ThalwegLanceDataset* dataset) {
   EXPECT(THALWEG_LANCE_OK, thalweg_lance_delete_file(dataset, "data/junk.lance"));
 }
 
+/* Writes a file of the file system as a whole. */
+static void put(const char* path, const char* text) {
+  FILE* file = fopen(path, "wb");
+  CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0, "%s", path);
+}
+
+/* What stands at a path and is no dataset. */
+static void no_datasets(const char* folder) {
+  char uri[1000], path[1200];
+  ThalwegLanceDataset* dataset = NULL;
+  snprintf(uri, sizeof(uri), "%s/file.lance", folder);
+  EXPECT(THALWEG_LANCE_NOT_FOUND, thalweg_lance_open(uri, "{}", 0, &dataset));
+  put(uri, "rows");
+  EXPECT(THALWEG_LANCE_INVALID, thalweg_lance_open(uri, "{}", 0, &dataset));
+  snprintf(uri, sizeof(uri), "%s/damaged.lance", folder);
+  struct ArrowSchema schema = row_schema();
+  EXPECT(THALWEG_LANCE_OK, thalweg_lance_create(uri, "{}", &schema, "{}", &dataset));
+  thalweg_lance_close(dataset);
+  dataset = NULL;
+  /* Version 1, by the names that count downwards. */
+  snprintf(path, sizeof(path), "%s/_versions/18446744073709551614.manifest", uri);
+  put(path, "no manifest, and not of the length of one");
+  EXPECT(THALWEG_LANCE_INVALID, thalweg_lance_open(uri, "{}", 0, &dataset));
+  EXPECT(THALWEG_LANCE_INVALID, thalweg_lance_open(uri, "{}", 1, &dataset));
+  CHECK(!dataset, "an output after a failure");
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) {
     printf("usage: border_test <empty folder>\n");
@@ -432,6 +459,7 @@ int main(int argc, char** argv) {
   CHECK(strcmp(thalweg_lance_crate_version(), "14.0.2") == 0, "another crate");
   CHECK(strcmp(thalweg_lance_last_error(), "") == 0, "an error before any call");
   bad_arguments(argv[1]);
+  no_datasets(argv[1]);
 
   char uri[1000];
   snprintf(uri, sizeof(uri), "%s/a.lance", argv[1]);
