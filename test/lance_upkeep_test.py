@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 import pytest
-from lance_test_tools import KEYS, LanceTable, lance, make_events, needs_lance, numbered_rows
+from lance_test_tools import LanceTable, lance, make_events, needs_lance, numbered_rows
 from thalweg_test_tools import run
 
 pytestmark = needs_lance
@@ -136,7 +136,7 @@ def test_indexes_that_lance_drops_cover_the_new_fragments(lake, stable):
 
 
 def test_keys_that_lance_keeps_no_bounds_of(lake):
-    """Lance counts the nulls of a dictionary column and knows no bounds: every fragment is read, and people are told."""
+    """Of a dictionary column Lance counts nulls and knows no bounds: every fragment is read, and people are told."""
     table = LanceTable(lake)
     rng = np.random.default_rng(22)
     for first in range(0, 2000, 500):
