@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import thalweg_test_tools
 from lance_test_tools import LanceTable, make_events, needs_lance, numbered_rows
 from thalweg_test_tools import PROGRAM, clean_environment, run
 
@@ -18,7 +19,16 @@ pytestmark = needs_lance
 COMMANDS = ["spec", "status", "plan", "optimize", "cubes", "history", "clear", "clean"]
 
 
-def test_no_bridge(lake, events):
+@pytest.fixture
+def alone(lake, monkeypatch):
+    """A program without its library beside it: only then THALWEG_LANCE_BRIDGE is looked at."""
+    program = lake.folder / "alone" / "bin" / "thalweg"
+    program.parent.mkdir(parents=True)
+    shutil.copy(PROGRAM, program)
+    monkeypatch.setattr(thalweg_test_tools, "PROGRAM", program)
+
+
+def test_no_bridge(lake, events, alone):
     """Without the bridge Lance says what is missing, and Iceberg works."""
     table = LanceTable(lake).grow(1)
     environment = lake.environment | {"THALWEG_LANCE_BRIDGE": "/nonexistent/libthalweg_lance.so"}
@@ -38,7 +48,7 @@ def test_no_bridge(lake, events):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF nonsense", b"text"])
-def test_a_bridge_that_is_none(lake, content):
+def test_a_bridge_that_is_none(lake, content, alone):
     table = LanceTable(lake).grow(1)
     bridge = lake.folder / "libthalweg_lance.so"
     bridge.write_bytes(content)

@@ -38,7 +38,6 @@ if ! (cd bridge/lance && cargo build --release --locked "$@") > "$log" 2>&1; the
 fi
 library="$CARGO_TARGET_DIR/release/libthalweg_lance.so"
 if ! cmp -s "$library" build/lib/libthalweg_lance.so; then
-  rm -f build/lib/libthalweg_lance.so
   cp --reflink=auto "$library" build/lib/libthalweg_lance.so.new
-  mv build/lib/libthalweg_lance.so.new build/lib/libthalweg_lance.so
+  mv -f build/lib/libthalweg_lance.so.new build/lib/libthalweg_lance.so
 fi

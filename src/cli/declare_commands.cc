@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "key/key_type.h"
 #include "util/status.h"
 #include "util/units.h"
 
@@ -48,9 +49,19 @@ arrow::Result<ClusteringSpec> WantedSpec(const Table& table, const SetFlags& fla
   spec.bits_per_dim = flags.bits.value_or(spec.bits_per_dim);
   if (flags.algorithm) {
     spec.algorithm = *flags.algorithm;
-  } else if (!(declared.ok() && declared->spec) &&
-             spec.algorithm == Algorithm::kTypedQuantileRankV1) {
-    ARROW_ASSIGN_OR_RAISE(spec.algorithm, table.DefaultAlgorithm(spec.columns));
+  } else if (!(declared.ok() && declared->spec)) {
+    if (spec.algorithm == Algorithm::kTypedQuantileRankV1) {
+      ARROW_ASSIGN_OR_RAISE(spec.algorithm, table.DefaultAlgorithm(spec.columns));
+    }
+  } else {
+    // The algorithm goes on, unless the new columns are of types that only the wider one takes.
+    ARROW_ASSIGN_OR_RAISE(const auto schema, table.schema());
+    for (const auto& column : spec.columns) {
+      const auto field = schema->GetFieldByName(column.name);
+      if (field != nullptr && !KeyTypeOf(*field->type(), spec.algorithm).ok()) {
+        spec.algorithm = Algorithm::kTypedQuantileRankV1;
+      }
+    }
   }
   spec.target_cube_bytes = flags.target_cube_bytes.value_or(spec.target_cube_bytes);
   if (flags.target_cube_bytes &&

@@ -219,6 +219,7 @@ class LanceTable : public Table {
   const std::string uri_;
   const Properties options_;
   std::shared_ptr<const Version> version_;
+  std::string dropped_deletions_;  ///< of fragments, that UnifyIndexes has left out of indexes
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Records> records_;
   mutable std::map<int32_t, std::shared_ptr<const ZoneMap>> zone_maps_;

@@ -1,6 +1,8 @@
 // What is kept of the rows beside them: secondary indexes and zone maps.
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "lance/lance_table_internal.h"
 #include "lance/property_names.h"
@@ -50,21 +52,33 @@ arrow::Result<IndexUnification> LanceTable::UnifyIndexes(const std::vector<std::
                                                          bool dry_run) {
   IndexUnification done;
   Json ids = Json::array();
+  std::set<uint64_t> wanted;
   for (const auto& id : unit_ids) {
     const auto number = ParseCount(id);
     if (!number) return Invalid("{}: \"{}\" is no fragment id", name_, id);
     ids.push_back(*number);
+    wanted.insert(static_cast<uint64_t>(*number));
+  }
+  // Deleted rows need to be left out once: the fragments keep them until the rewrite.
+  std::string deleted;
+  for (const auto& fragment : description().fragments) {
+    if (fragment.deleted_rows == 0 || !wanted.contains(fragment.id)) continue;
+    deleted += fmt::format("{}:{};", fragment.id, DumpJson(fragment.json["deletion_file"]));
   }
   ARROW_ASSIGN_OR_RAISE(
       const Json answer,
-      Named(version_->dataset->UnifyIndices(Json{
-          {"fragments", std::move(ids)}, {"dry_run", dry_run}, {"properties", Json::object()}})));
+      Named(version_->dataset->UnifyIndices(Json{{"fragments", std::move(ids)},
+                                                 {"dry_run", dry_run},
+                                                 {"drop_deleted", deleted != dropped_deletions_},
+                                                 {"properties", Json::object()}})));
   ARROW_ASSIGN_OR_RAISE(const Json* merged, GetArray(answer, "merged", kWhat));
   ARROW_ASSIGN_OR_RAISE(const int64_t rows, GetCount(answer, "unindexed_rows", kWhat));
   if (merged->empty()) return done;
-  done.note = fmt::format("index {}: {} rows are indexed first", Names(*merged), FormatCount(rows));
+  done.note = fmt::format("index {}: {} rows are indexed first, and deleted rows left out",
+                          Names(*merged), FormatCount(rows));
   done.committed = !dry_run;
   if (!dry_run) {
+    dropped_deletions_ = std::move(deleted);
     CrashPoint("after-unify-indexes");
     ARROW_RETURN_NOT_OK(Refresh());
   }

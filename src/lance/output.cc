@@ -211,9 +211,9 @@ arrow::Result<WrittenFile> ParseWrittenFile(const OutputUnit& unit) {
   ARROW_ASSIGN_OR_RAISE(written.fragment, ParseFragment(*json));
   const Fragment& fragment = written.fragment;
   if (fragment.files.size() != 1 || fragment.files[0].path != unit.id ||
-      fragment.physical_rows != unit.rows || fragment.deleted_rows != 0 ||
-      !fragment.overlays.empty()) {
-    return Invalid("{}: its fragment says something else (path, rows or deletions)", what);
+      fragment.files[0].bytes != unit.bytes || fragment.physical_rows != unit.rows ||
+      fragment.deleted_rows != 0 || !fragment.overlays.empty()) {
+    return Invalid("{}: its fragment says something else (path, bytes, rows or deletions)", what);
   }
   ARROW_ASSIGN_OR_RAISE(const Json* identity, GetArray(unit.json, "identity", what));
   for (const Json& name : *identity) {

@@ -65,7 +65,8 @@ void thalweg_lance_string_free(char* text);
 /* -- Datasets ---------------------------------------------------------------------------------- */
 
 /* `options`: object of strings, storage options as Lance takes them (keys of object_store; {} for
- * the environment's). `version` 0 opens the latest one. INVALID where a file stands there, or a damaged manifest. */
+ * the environment's). `version` 0 opens the latest one. INVALID where a file stands there, or a
+ * damaged manifest. */
 int thalweg_lance_open(const char* uri, const char* options, uint64_t version,
                        ThalwegLanceDataset** out);
 void thalweg_lance_close(ThalwegLanceDataset* dataset);
@@ -212,19 +213,21 @@ int thalweg_lance_update_metadata(ThalwegLanceDataset* dataset, const char* requ
 /* -- Indexes ------------------------------------------------------------------------------------
  */
 
-/* Creates the zone maps that are missing on these columns and brings all of them to cover every live
- * fragment alike; so too the other indexes that a rewrite cannot take along (zone maps of other
- * columns, bloom filters). request: {"columns": [name…], "rows_per_zone": n (0: Lance's default; for
- * new ones), "properties"}. Gives {"version", "created": [name…], "refreshed": [name…], "failed":
- * {name: why}}; version is the handle's own and both lists are empty when everything was covered
- * already (no version is made). "failed" are indexes on other columns, which stay as they are. An
- * existing zone map of any name is used, and keeps its rows per zone; new ones are called
- * thalweg_zonemap_<column>. */
+/* Creates the zone maps that are missing on these columns and brings all of them to cover every
+ * live fragment alike; so too the other indexes that a rewrite cannot take along (zone maps of
+ * other columns, bloom filters). request: {"columns": [name…], "rows_per_zone": n (0: Lance's
+ * default; for new ones), "properties"}. Gives {"version", "created": [name…], "refreshed":
+ * [name…], "failed": {name: why}}; version is the handle's own and both lists are empty when
+ * everything was covered already (no version is made). "failed" are indexes on other columns, which
+ * stay as they are. An existing zone map of any name is used, and keeps its rows per zone; new ones
+ * are called thalweg_zonemap_<column>. */
 int thalweg_lance_refresh_zone_maps(ThalwegLanceDataset* dataset, const char* request, char** json);
 /* Brings each remappable index that touches these fragments to where one segment, or segments that
  * cover all of them or none, cover them: request {"fragments": [id…], "dry_run": bool,
- * "properties"}. Gives {"version", "merged": [index name…], "unindexed_rows": n rows that it had
- * (or would have) to index, added up over the indexes}. */
+ * "drop_deleted": bool, "properties"}. With "drop_deleted" also those that name rows by stable row
+ * ids, where such a fragment has deleted rows: a merge leaves these out. Gives {"version",
+ * "merged": [index name…], "unindexed_rows": n rows that it had (or would have) to index, added up
+ * over the indexes}. */
 int thalweg_lance_unify_indices(ThalwegLanceDataset* dataset, const char* request, char** json);
 
 /* -- Small files and housekeeping ----------------------------------------------------------------

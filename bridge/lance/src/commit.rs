@@ -71,7 +71,10 @@ pub async fn fragments(
     require_writable(dataset).await?;
     let mut fragments = Vec::with_capacity(request.fragments.len());
     for fragment in request.fragments {
-        let mut fragment = fragment.into_new_fragment(dataset.schema())?;
+        let mut fragment = fragment.into_new_fragment(
+            dataset.schema(),
+            dataset.manifest().data_storage_format.lance_file_format(),
+        )?;
         // The commit gives the ids.
         fragment.id = 0;
         fragments.push(fragment);

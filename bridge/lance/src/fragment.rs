@@ -137,7 +137,11 @@ impl FragmentJson {
 
     /// The fragment of a finished data file, as a commit takes it. `schema` is the one that the
     /// file was written with.
-    pub fn into_new_fragment(self, schema: &Schema) -> Outcome<Fragment> {
+    pub fn into_new_fragment(
+        self,
+        schema: &Schema,
+        storage: ConcreteFileVersion,
+    ) -> Outcome<Fragment> {
         let refuse = |why: &str| Err(Failure::invalid(format!("fragment {}: {why}", self.id)));
         if self.deletion_file.is_some() || self.deleted_rows > 0 || !self.overlays.is_empty() {
             return refuse("a new fragment has neither deletions nor overlays");
@@ -160,13 +164,13 @@ impl FragmentJson {
             return refuse("a new fragment has exactly one data file");
         };
         let mut fragment = Fragment::new(self.id).with_physical_rows(rows as usize);
-        fragment.files.push(file.to_data_file(schema)?);
+        fragment.files.push(file.to_data_file(schema, storage)?);
         Ok(fragment)
     }
 }
 
 impl FileJson {
-    fn to_data_file(&self, schema: &Schema) -> Outcome<DataFile> {
+    fn to_data_file(&self, schema: &Schema, storage: ConcreteFileVersion) -> Outcome<DataFile> {
         let name = self
             .path
             .strip_prefix(DATA_FOLDER)
@@ -185,22 +189,33 @@ impl FileJson {
             )));
         }
         let version = ConcreteFileVersion::from_data_file_numbers(self.major, self.minor)?;
+        if version != storage {
+            return Err(Failure::invalid(format!(
+                "{}: its format is not the dataset's storage version",
+                self.path
+            )));
+        }
+        // What the file says of its columns is what a file of this schema has, in any order.
+        let (fields, expected) = data_file_columns(version, schema);
         let columns = match &self.columns {
             Some(columns) => columns.clone(),
-            None => {
-                let (fields, columns) = data_file_columns(version, schema);
-                if fields != self.fields {
-                    return Err(Failure::invalid(format!(
-                        "{}: its fields are not those of the schema, and it has no \"columns\"",
-                        self.path
-                    )));
-                }
-                columns
-            }
+            None => expected.clone(),
         };
-        if columns.len() != self.fields.len() {
+        let pairs = |fields: &[i32], columns: &[i32]| {
+            let mut pairs: Vec<(i32, i32)> = fields
+                .iter()
+                .copied()
+                .zip(columns.iter().copied())
+                .filter(|(_, column)| *column >= 0)
+                .collect();
+            pairs.sort_unstable();
+            pairs
+        };
+        if columns.len() != self.fields.len()
+            || pairs(&self.fields, &columns) != pairs(&fields, &expected)
+        {
             return Err(Failure::invalid(format!(
-                "{}: \"columns\" and \"fields\" differ in length",
+                "{}: its fields and columns are not those of a file of the dataset's schema",
                 self.path
             )));
         }
@@ -311,9 +326,15 @@ mod tests {
     fn new_fragments_are_checked() {
         let good = r#"{"id":3,"physical_rows":5,"files":[{"path":"data/x.lance","fields":[0],
             "columns":[0],"bytes":7,"major":2,"minor":2}]}"#;
+        let arrow = arrow_schema::Schema::new(vec![arrow_schema::Field::new(
+            "a",
+            arrow_schema::DataType::Int32,
+            true,
+        )]);
+        let schema = Schema::try_from(&arrow).unwrap();
         let fragment = parse(good)
             .unwrap()
-            .into_new_fragment(&Schema::default())
+            .into_new_fragment(&schema, ConcreteFileVersion::V2_2)
             .unwrap();
         assert_eq!(fragment.files[0].path, "x.lance");
         assert_eq!(fragment.physical_rows, Some(5));
@@ -322,13 +343,15 @@ mod tests {
             good.replace("data/x.lance", "data/../x.lance"),
             good.replace("\"physical_rows\":5", "\"physical_rows\":0"),
             good.replace("\"columns\":[0]", "\"columns\":[0,1]"),
-            good.replace("\"columns\":[0],", ""),
+            good.replace("\"columns\":[0]", "\"columns\":[1]"),
+            good.replace("\"fields\":[0]", "\"fields\":[1]"),
+            good.replace("\"minor\":2", "\"minor\":1"),
             good.replace("\"major\":2", "\"major\":9"),
         ] {
             assert!(
                 parse(&bad)
                     .unwrap()
-                    .into_new_fragment(&Schema::default())
+                    .into_new_fragment(&schema, ConcreteFileVersion::V2_2)
                     .is_err(),
                 "{bad}"
             );

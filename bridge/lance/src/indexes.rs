@@ -24,7 +24,7 @@ use crate::dataset::{
     StringMap, column, commit, commit_indices, has_fragment_reuse, require_writable,
     stored_indices, transaction, usable_indices,
 };
-use crate::describe::{is_kept, is_rebuilt, is_zone_map};
+use crate::describe::{is_kept, is_rebuilt, is_zone_map, type_from_details};
 use crate::error::{Failure, Outcome};
 use crate::stream::BatchStream;
 
@@ -56,6 +56,8 @@ pub struct UnifyRequest {
     fragments: Vec<u64>,
     #[serde(default)]
     dry_run: bool,
+    #[serde(default)]
+    drop_deleted: bool,
     #[serde(default)]
     properties: StringMap,
 }
@@ -231,10 +233,10 @@ async fn optimized(
     Ok(results)
 }
 
-/// Whether a segment names rows of these fragments by stable row ids that were deleted after it was
-/// written. As long as their fragments are there Lance leaves such rows out of an answer before it
+/// Whether a segment may name rows of these fragments by stable row ids that were deleted after it
+/// was written. As long as their fragments are there Lance leaves such rows out of an answer before it
 /// counts the best; once the fragments are rewritten it finds them only afterwards, and gives too
-/// few. A merge leaves them out for good.
+/// few. A merge leaves them out for good, but for full texts: see [`require_no_deleted_texts`].
 fn holds_deleted(dataset: &Dataset, index: &IndexMetadata, wanted: &RoaringBitmap) -> bool {
     dataset.manifest().uses_stable_row_ids()
         && !index.supports_eager_remap()
@@ -244,13 +246,25 @@ fn holds_deleted(dataset: &Dataset, index: &IndexMetadata, wanted: &RoaringBitma
                 .fragment_bitmap
                 .as_ref()
                 .is_none_or(|bitmap| bitmap.contains(id));
-            wanted.contains(id)
-                && covered
-                && fragment
-                    .deletion_file
-                    .as_ref()
-                    .is_some_and(|deletions| deletions.read_version >= index.dataset_version)
+            wanted.contains(id) && covered && fragment.deletion_file.is_some()
         })
+}
+
+/// Lance 14 has no way to take deleted rows out of a full-text index by stable row ids: a merge
+/// keeps them, and so does training it anew in place.
+pub fn require_no_deleted_texts(
+    dataset: &Dataset,
+    index: &IndexMetadata,
+    rewritten: &RoaringBitmap,
+) -> Outcome<()> {
+    if type_from_details(index) == "Inverted" && holds_deleted(dataset, index, rewritten) {
+        return Err(Failure::not_supported(format!(
+            "full-text index {:?} of a dataset with stable row ids covers deleted rows, and would give too few of the \
+             best rows once their fragments are rewritten: drop it, optimize, and create it again",
+            index.name
+        )));
+    }
+    Ok(())
 }
 
 /// Merges the segments of every index that a rewrite of these fragments as one group would be
@@ -266,6 +280,7 @@ pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Uni
     let usable = usable_indices(dataset).await?;
     let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
     for index in usable.iter().filter(|index| is_kept(index)) {
+        require_no_deleted_texts(dataset, index, &wanted)?;
         by_name.entry(&index.name).or_default().push(index);
     }
     by_name.retain(|_, segments| {
@@ -274,7 +289,8 @@ pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Uni
             None => true,
             Some(bitmap) => {
                 let covered = (bitmap & &wanted).len();
-                covered != 0 && covered != wanted.len() || holds_deleted(dataset, index, &wanted)
+                covered != 0 && covered != wanted.len()
+                    || request.drop_deleted && holds_deleted(dataset, index, &wanted)
             }
         })
     });
@@ -306,8 +322,8 @@ pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Uni
             Box::pin(commit_optimize_indices(&mut moved, results, &options)).await?;
             Ok(moved)
         };
-        let committed = commit_indices(dataset, built, committing).await?;
-        version = committed.manifest().version;
+        let current = commit_indices(dataset, built, committing).await?;
+        version = current.manifest().version;
     }
     Ok(Unified {
         version,

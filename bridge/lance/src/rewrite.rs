@@ -24,6 +24,7 @@ use crate::dataset::{
 use crate::describe::{is_kept, is_rebuilt};
 use crate::error::{Failure, Outcome};
 use crate::fragment::FragmentJson;
+use crate::indexes::require_no_deleted_texts;
 use crate::lineage::{Moves, NewRows, OldRows};
 
 #[derive(Deserialize)]
@@ -142,6 +143,7 @@ pub async fn check(planned: &Arc<Dataset>, request: RewriteRequest) -> Outcome<C
             continue;
         }
         require_whole_groups(index, &groups)?;
+        require_no_deleted_texts(&latest, index, &old_ids)?;
         if !stable || index.supports_eager_remap() {
             to_remap.insert(index.name.clone());
         }
@@ -238,7 +240,10 @@ fn groups_of(
         }
         let mut new_fragments = Vec::with_capacity(group.new.len());
         for fragment in group.new {
-            let fragment = fragment.into_new_fragment(planned.schema())?;
+            let fragment = fragment.into_new_fragment(
+                planned.schema(),
+                planned.manifest().data_storage_format.lance_file_format(),
+            )?;
             if fragment.id == 0 {
                 return Err(Failure::invalid("a new fragment without a reserved id"));
             }

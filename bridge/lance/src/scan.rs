@@ -69,7 +69,10 @@ pub async fn scan(dataset: &Arc<Dataset>, request: ScanRequest) -> Outcome<Batch
             if identity {
                 return Err(Failure::invalid("a new fragment has no row identity yet"));
             }
-            let mut new = new.into_new_fragment(dataset.schema())?;
+            let mut new = new.into_new_fragment(
+                dataset.schema(),
+                dataset.manifest().data_storage_format.lance_file_format(),
+            )?;
             // An id that none of this version's fragments has, lest a cache take it for one.
             new.id = dataset.manifest().max_fragment_id().map_or(0, |id| id + 1);
             if projection.fields.iter().any(Field::is_blob_v2) {
