@@ -170,6 +170,16 @@ def test_all_indexes_after_deletions(lake, stable):
     table.check(answers, since=since, ids_of_texts=True)
 
 
+def test_the_map_of_moved_rows_is_part_of_the_budget(lake):
+    table = Indexed(lake, ("by_id",))
+    rows, version, before = table.rows(), table.dataset.version, table.files("data")
+    message = table.run("optimize", "--memory", "64KiB").error(1)
+    assert "--memory" in message and "--max-source-rows" in message
+    assert (table.dataset.version, table.files("data")) == (version, before)
+    assert table.optimize()["outcome"] == "committed"
+    assert table.rows() == rows
+
+
 def test_a_full_text_index_that_would_give_too_few(lake):
     """Lance cannot take deleted rows out of a full-text index by stable row ids: refused before anything is written."""
     table = Indexed(lake, ("by_text",), enable_stable_row_ids=True)

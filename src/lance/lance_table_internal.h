@@ -143,6 +143,7 @@ class LanceTable : public Table {
   arrow::Result<ClusteringColumn> ResolveColumn(const std::string& name) const override;
   arrow::Result<OutputSizes> output_sizes() const override;
   arrow::Result<Budgets> budgets() const override;
+  int64_t commit_bytes_per_row() const override;
 
   arrow::Result<Declaration> declaration() const override;
   arrow::Result<Algorithm> DefaultAlgorithm(

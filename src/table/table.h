@@ -203,6 +203,9 @@ class Table {
   virtual arrow::Result<std::vector<std::string>> RefreshStatistics(const ClusteringSpec& spec) {
     return std::vector<std::string>{};
   }
+  /// Memory that the commit of a rewrite holds for each row that moves (maps of row addresses for
+  /// secondary indexes): part of a command's budget.
+  virtual int64_t commit_bytes_per_row() const { return 0; }
   /// Full descriptors of units of that layout, by id, in the order given.
   virtual arrow::Result<std::vector<UnitDescriptor>> Describe(
       const std::vector<std::string>& unit_ids) const = 0;

@@ -11,8 +11,10 @@
 #include "task/resources.h"
 #include "task/run_intent.h"
 #include "task/selection_check.h"
+#include "task/sort_setup.h"
 #include "util/crash_point.h"
 #include "util/status.h"
+#include "util/units.h"
 #include "util/uuid.h"
 
 namespace thalweg {
@@ -69,6 +71,18 @@ class Optimizer {
   }
 
  private:
+  arrow::Status CheckCommitMemory(const Plan& plan) const {
+    const int64_t per_row = table_.commit_bytes_per_row();
+    const int64_t budget = MemoryBudget(options_.execute);
+    if (per_row == 0 || plan.rows <= budget / per_row) return arrow::Status::OK();
+    return Invalid(
+        "{}: moving {} rows takes {} for the addresses that its indexes follow, the memory budget "
+        "is "
+        "{}: raise --memory, or sort fewer rows at once with --max-source-rows {}",
+        table_.name(), FormatCount(plan.rows), FormatBytes(plan.rows * per_row),
+        FormatBytes(budget), budget / per_row);
+  }
+
   /// Plans at the newest snapshot and carries the plan out. True: nothing remains to be done.
   arrow::Result<bool> PlanAndCommit() {
     ARROW_RETURN_NOT_OK(options_.execute.stop.Poll());
@@ -107,6 +121,7 @@ class Optimizer {
       if (!unified.note.empty()) report_.notes.push_back(unified.note);
       if (unified.committed) return false;  // the plan was made for the version before
     }
+    ARROW_RETURN_NOT_OK(CheckCommitMemory(plan));
     depths_ = {plan.depth_before, plan.depth_after, plan.correction};
     report_.predicted_depth = plan.depth_after;
     if (!intent_) {
