@@ -5,7 +5,9 @@
 #include <set>
 
 #include "iceberg/bounds.h"
+#include "spec/column_count.h"
 #include "spec/property_names.h"
+#include "util/edit_distance.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
@@ -54,16 +56,6 @@ std::string FieldIdsText(const std::vector<ClusteringColumn>& columns) {
   return text;
 }
 
-arrow::Status CheckColumnCount(size_t count, bool allow_single) {
-  if (count > 4) return Usage("{} clustering columns: at most four are possible", count);
-  if (count < 2 && !(count == 1 && allow_single)) {
-    return Usage(
-        "{} clustering column{}: declare two to four (one is accepted with --allow-single)", count,
-        count == 1 ? "" : "s");
-  }
-  return arrow::Status::OK();
-}
-
 arrow::Status CheckColumnTypes(const Schema& schema, const ClusteringSpec& spec) {
   for (const auto& column : spec.columns) {
     const Field* field = schema.FindById(column.field_id);
@@ -76,24 +68,6 @@ arrow::Status CheckColumnTypes(const Schema& schema, const ClusteringSpec& spec)
     }
   }
   return arrow::Status::OK();
-}
-
-/// How many edits turn one name into the other, at most `limit`.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      const bool same = std::tolower(static_cast<unsigned char>(a[i - 1])) ==
-                        std::tolower(static_cast<unsigned char>(b[j - 1]));
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (same ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
 }
 
 arrow::Result<std::vector<ClusteringColumn>> ResolveDeclared(const TableMetadata& metadata,

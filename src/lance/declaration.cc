@@ -5,6 +5,7 @@
 
 #include "key/key_type.h"
 #include "lance/property_names.h"
+#include "spec/column_count.h"
 #include "util/edit_distance.h"
 #include "util/json.h"
 #include "util/status.h"
@@ -145,16 +146,6 @@ arrow::Result<ClusteringSpec> ReadSpec(const Description& description, const arr
 bool SameOrder(const ClusteringSpec& a, const ClusteringSpec& b) {
   return a.columns == b.columns && a.curve == b.curve && a.bits_per_dim == b.bits_per_dim &&
          a.algorithm == b.algorithm;
-}
-
-arrow::Status CheckColumnCount(size_t count, bool allow_single) {
-  if (count > 4) return Usage("{} clustering columns: at most four are possible", count);
-  if (count < 2 && !(count == 1 && allow_single)) {
-    return Usage(
-        "{} clustering column{}: declare two to four (one is accepted with --allow-single)", count,
-        count == 1 ? "" : "s");
-  }
-  return arrow::Status::OK();
 }
 
 arrow::Status CheckNoCubes(const ClusteringSpec& spec) {
