@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from lance_test_tools import KEYS, LanceTable, needs_lance, numbered_rows, seen_times
+from lance_test_tools import KEYS, LanceTable, lance, needs_lance, numbered_rows, seen_times
 
 pytestmark = needs_lance
 
@@ -151,17 +151,14 @@ def test_each_index(lake, name, stable):
 def test_all_indexes_after_deletions(lake, stable):
     table = Indexed(lake, enable_stable_row_ids=stable)
     table.dataset.delete("id % 10 < 3")
-    if stable:  # see test_a_full_text_index_that_would_give_too_few
-        table.dataset.drop_index("by_text")
-        table.names = tuple(name for name in table.names if name != "by_text")
     answers, before, since = table.answers(True), table.rows(), table.dataset.version
     gone = [f"number{number}" for number in range(500) if number % 10 < 3]
     assert table.optimize()["rows"] == len(before)
-    # Stable row ids of deleted rows are left out by a merge.
+    # Stable row ids of deleted rows are left out by a merge, or by building anew.
     anew = set(table.names) if stable else set()
     table.check(answers, since=since, ids_of_texts=True, anew=anew)
     assert table.rows() == before
-    for word in gone[::40] if "by_text" in table.names else []:
+    for word in gone[::40]:
         assert table.dataset.to_table(full_text_query=word).num_rows == 0
     # Twice: the addresses of the first rewrite are those that the second one moves.
     table.ok("set", "--columns", "amount,user_id")
@@ -180,23 +177,128 @@ def test_the_map_of_moved_rows_is_part_of_the_budget(lake):
     assert table.rows() == rows
 
 
+def text_parameters(table: LanceTable, name: str = "by_text") -> list:
+    """What pylance says that the segments of a full-text index were made with, by the manifest and by their files."""
+    described = next(index for index in table.dataset.describe_indices() if index.name == name)
+    segments = table.dataset.stats.index_stats(name)["segments"]
+    return [described.details, *(segment["params"] for segment in segments)]
+
+
+TEXT_OPTIONS = {
+    "positions": {"with_position": True},
+    "whole words": {"base_tokenizer": "whitespace", "lower_case": False, "stem": False, "remove_stop_words": False},
+    "parts of words": {"base_tokenizer": "ngram", "min_ngram_length": 2, "max_ngram_length": 4, "prefix_only": True},
+    "own stop words": {"custom_stop_words": ["birch"], "max_token_length": 9, "ascii_folding": False, "stem": False},
+    "code": {"base_tokenizer": "code", "block_size": 256},
+}
+
+
+@pytest.mark.parametrize("options", TEXT_OPTIONS.values(), ids=TEXT_OPTIONS)
+def test_a_full_text_index_is_built_anew_as_it_was(lake, options):
+    """A full-text index by stable row ids is built anew where rows were deleted; its parameters stay."""
+    table = Indexed(lake, (), enable_stable_row_ids=True)
+    table.dataset.create_scalar_index("text", "INVERTED", name="by_text", **options)
+    table.dataset.delete("id % 10 < 3")
+    words = ["amber", "Fjord", "birch", "am", "fjor", "number77", "number100", "number1999"]
+    asked = [{"full_text_query": word, "limit": 5000} for word in words]
+    if options.get("with_position"):
+        asked.append({"full_text_query": lance.query.PhraseQuery("amber birch", "text"), "limit": 5000})
+
+    def found() -> list[list[int]]:
+        # (Only ids: scores depend on how many texts the index knows.)
+        rows = [table.dataset.to_table(columns=["id"], disable_scoring_autoprojection=True, **query) for query in asked]
+        return [sorted(row["id"].to_pylist()) for row in rows]
+
+    before, was, rows = found(), text_parameters(table), table.rows()
+    assert any(before) and not before[6]
+    plan = table.ok("plan", "--target-rows-per-fragment", 1000)
+    assert any("by_text" in note and "anew" in note and "1,400" in note for note in plan["notes"]), plan["notes"]
+    since = table.dataset.version
+    report = table.optimize()
+    assert any("by_text" in note and "anew" in note for note in report["notes"]), report["notes"]
+    assert found() == before
+    assert text_parameters(table) == was
+    assert "by_text" in table.created_indexes(since)
+    assert table.rows() == rows
+    table.check_no_leftovers()
+    table.dataset.validate()
+
+    # Once is enough: no row was deleted since.
+    since = table.dataset.version
+    table.ok("set", "--version", 2)
+    assert table.optimize()["outcome"] == "committed"
+    assert "by_text" not in table.created_indexes(since)
+    assert found() == before
+
+
+def test_a_full_text_index_that_is_younger_than_the_deletions_is_kept(lake):
+    table = Indexed(lake, (), enable_stable_row_ids=True)
+    table.dataset.delete("id % 10 < 3")
+    table.dataset.create_scalar_index("text", "INVERTED", name="by_text", with_position=True)
+    table.names = ("by_text",)
+    answers, since = table.answers(), table.dataset.version
+    assert table.optimize()["outcome"] == "committed"
+    table.check(answers, since=since)
+
+
+def test_a_full_text_index_of_updated_rows_is_built_anew(lake):
+    """An update gives rows to new fragments under their old ids: what they said before is not found any more."""
+    table = Indexed(lake, ("by_text",), enable_stable_row_ids=True)
+    table.dataset.update({"text": "'zebra'"}, where="id < 40")
+    right = table.right_answers()
+    assert table.optimize()["outcome"] == "committed"
+    assert [[row[0] for row in found] for found in table.answers()] == right == table.right_answers()
+    rows = table.dataset.to_table(columns=["id"], full_text_query="zebra", limit=5000)
+    assert sorted(rows["id"].to_pylist()) == list(range(40))
+
+
+def test_segments_of_a_full_text_index_with_deleted_rows(lake):
+    """The segments become one, over rows that none of them knew too; fragments outside of the plan keep theirs."""
+    table = Indexed(lake, ("by_text", "by_country"), enable_stable_row_ids=True)
+    table.optimize()
+    table.add()
+    table.dataset.optimize.optimize_indices(num_indices_to_merge=0)
+    table.dataset.delete("id % 10 < 3")
+    table.add()
+    right = table.right_answers()
+    table.optimize()
+    assert [[row[0] for row in found] for found in table.answers()] == right
+    table.check_used()
+    assert len(text_parameters(table)) == 2
+    table.check_no_leftovers()
+
+
+def test_a_list_of_texts_is_indexed_anew(lake):
+    table = Indexed(lake, (), enable_stable_row_ids=True)
+    table.dataset.create_scalar_index("tags", "INVERTED", name="by_words", stem=False)
+    table.dataset.delete("id % 10 < 3")
+
+    def found() -> list[int]:
+        query = lance.query.MatchQuery("amber", "tags")
+        return sorted(table.dataset.to_table(columns=["id"], full_text_query=query, limit=5000)["id"].to_pylist())
+
+    before = found()
+    right = [row["id"] for row in table.dataset.to_table(columns=["id", "tags"]).to_pylist() if "amber" in row["tags"]]
+    assert before == right
+    assert table.optimize()["outcome"] == "committed"
+    assert found() == before
+
+
 def test_a_full_text_index_that_would_give_too_few(lake):
-    """Lance cannot take deleted rows out of a full-text index by stable row ids: refused before anything is written."""
+    """Without an index update nothing can be done about deleted rows: refused, with nothing left behind."""
     table = Indexed(lake, ("by_text",), enable_stable_row_ids=True)
     table.dataset.delete("id % 10 < 3")
     version, files = table.dataset.version, table.files("data")
-    for options in [[], ["--no-index-update"]]:
-        message = table.run("optimize", *options).error(1)
-        assert "by_text" in message and "create it again" in message
+    message = table.run("optimize", "--no-index-update").error(1)
+    assert "by_text" in message and "anew" in message
     assert table.files("data") == files
-    table.dataset.drop_index("by_text")
     assert table.optimize()["outcome"] == "committed" and table.dataset.version > version
 
 
 @pytest.mark.parametrize(
     "name, stable",
-    [("by_text", False), ("by_vector", False), ("by_vector", True)],
-    ids=["text", "vector", "vector-stable-row-ids"],
+    [("by_text", False), ("by_text", True), ("by_vector", False), ("by_vector", True)],
+    ids=["text", "text-stable-row-ids", "vector", "vector-stable-row-ids"],
 )
 def test_deleted_rows_take_no_place_among_the_best(lake, name, stable):
     table = Indexed(lake, (name,), enable_stable_row_ids=stable)

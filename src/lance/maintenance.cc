@@ -73,9 +73,19 @@ arrow::Result<IndexUnification> LanceTable::UnifyIndexes(const std::vector<std::
                                                  {"properties", Json::object()}})));
   ARROW_ASSIGN_OR_RAISE(const Json* merged, GetArray(answer, "merged", kWhat));
   ARROW_ASSIGN_OR_RAISE(const int64_t rows, GetCount(answer, "unindexed_rows", kWhat));
-  if (merged->empty()) return done;
-  done.note = fmt::format("index {}: {} rows are indexed first, and deleted rows left out",
-                          Names(*merged), FormatCount(rows));
+  ARROW_ASSIGN_OR_RAISE(const Json* rebuilt, GetArray(answer, "rebuilt", kWhat));
+  ARROW_ASSIGN_OR_RAISE(const int64_t rebuilt_rows, GetCount(answer, "rebuilt_rows", kWhat));
+  if (merged->empty() && rebuilt->empty()) return done;
+  if (!merged->empty()) {
+    done.note = fmt::format("index {}: {} rows are indexed first, and deleted rows left out",
+                            Names(*merged), FormatCount(rows));
+  }
+  if (!rebuilt->empty()) {
+    done.note += fmt::format(
+        "{}full-text index {}: built anew over {} rows first, which is the only way to leave "
+        "deleted rows out of it",
+        done.note.empty() ? "" : "; ", Names(*rebuilt), FormatCount(rebuilt_rows));
+  }
   done.committed = !dry_run;
   if (!dry_run) {
     dropped_deletions_ = std::move(deleted);

@@ -54,7 +54,7 @@ enum {
 };
 
 /* Raised with every incompatible change of this header: the caller refuses another one. */
-#define THALWEG_LANCE_ABI_VERSION 1
+#define THALWEG_LANCE_ABI_VERSION 2
 int32_t thalweg_lance_abi_version(void);
 /* Version of the lance crate, static. */
 const char* thalweg_lance_crate_version(void);
@@ -225,9 +225,13 @@ int thalweg_lance_refresh_zone_maps(ThalwegLanceDataset* dataset, const char* re
 /* Brings each remappable index that touches these fragments to where one segment, or segments that
  * cover all of them or none, cover them: request {"fragments": [id…], "dry_run": bool,
  * "drop_deleted": bool, "properties"}. With "drop_deleted" also those that name rows by stable row
- * ids, where such a fragment has deleted rows: a merge leaves these out. Gives {"version",
+ * ids, where such a fragment has deleted rows: a merge leaves these out. Full-text indexes of that
+ * kind, which a merge would not help, are built anew over all live rows, with the parameters that
+ * their files record, where a row was deleted since they were built; NOT_SUPPORTED, by name, where
+ * the parameters cannot be read or carried over. One commit for everything. Gives {"version",
  * "merged": [index name…], "unindexed_rows": n rows that it had (or would have) to index, added up
- * over the indexes}. */
+ * over the merged indexes, "rebuilt": [index name…], "rebuilt_rows": n likewise over the rebuilt
+ * ones}. */
 int thalweg_lance_unify_indices(ThalwegLanceDataset* dataset, const char* request, char** json);
 
 /* -- Small files and housekeeping ----------------------------------------------------------------

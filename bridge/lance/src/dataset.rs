@@ -256,17 +256,26 @@ pub async fn commit_indices(
 ) -> Outcome<Dataset> {
     match commit.await {
         Err(failure) if failure.kind != Kind::Unknown => {
-            if let Ok(store) = primary_store(dataset).await {
-                for uuid in built {
-                    // What is left over is in nobody's way.
-                    let folder = dataset.indices_dir().join(uuid.to_string());
-                    let _ = store.remove_dir_all(folder).await;
-                }
-            }
-            Err(failure)
+            discard_indices(dataset, built, failure).await
         }
         outcome => outcome,
     }
+}
+
+/// The failure that indexes were built in vain for, once their files are removed.
+pub async fn discard_indices<T>(
+    dataset: &Dataset,
+    built: Vec<Uuid>,
+    failure: Failure,
+) -> Outcome<T> {
+    if let Ok(store) = primary_store(dataset).await {
+        for uuid in built {
+            // What is left over is in nobody's way.
+            let folder = dataset.indices_dir().join(uuid.to_string());
+            let _ = store.remove_dir_all(folder).await;
+        }
+    }
+    Err(failure)
 }
 
 /// All indexes of the manifest as it stores them, also those that this build cannot read and

@@ -1,6 +1,6 @@
 //! Zone maps, and bringing indexes to where a rewrite can take them along.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -12,20 +12,24 @@ use lance::dataset::index::LanceIndexStoreExt;
 use lance::dataset::transaction::Operation;
 use lance::index::CreateIndexBuilder;
 use lance::index::optimize::{IndexSegmentResult, commit_optimize_indices, plan_optimize_indices};
+use lance::index::scalar::open_scalar_index;
+use lance_core::datatypes::format_field_path;
 use lance_index::IndexType;
+use lance_index::metrics::NoOpMetricsCollector;
 use lance_index::optimize::OptimizeOptions;
 use lance_index::scalar::lance_format::LanceIndexStore;
 use lance_index::scalar::{BuiltinIndexType, IndexStore, ScalarIndexParams};
-use lance_table::format::IndexMetadata;
+use lance_table::format::{Fragment, IndexMetadata};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::dataset::{
-    StringMap, column, commit, commit_indices, has_fragment_reuse, require_writable,
-    stored_indices, transaction, usable_indices,
+    StringMap, column, commit, commit_indices, discard_indices, has_fragment_reuse,
+    require_writable, stored_indices, transaction, usable_indices,
 };
 use crate::describe::{is_kept, is_rebuilt, is_zone_map, type_from_details};
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Kind, Outcome, kind_of};
 use crate::stream::BatchStream;
 
 /// What the names of the zone maps that this library makes begin with; the column follows.
@@ -67,6 +71,8 @@ pub struct Unified {
     version: u64,
     merged: BTreeSet<String>,
     unindexed_rows: u64,
+    rebuilt: BTreeSet<String>,
+    rebuilt_rows: u64,
 }
 
 /// Creates the missing zone maps and refreshes the others, and whatever else a rewrite cannot take
@@ -209,7 +215,7 @@ async fn new_zone_map(
         count += 1;
     }
     let mut dataset = dataset.as_ref().clone();
-    let path = lance_core::datatypes::format_field_path(&[column]);
+    let path = format_field_path(&[column]);
     let columns = [path.as_str()];
     let mut builder =
         CreateIndexBuilder::new(&mut dataset, &columns, IndexType::ZoneMap, &params).name(name);
@@ -236,40 +242,161 @@ async fn optimized(
 /// Whether a segment may name rows of these fragments by stable row ids that were deleted after it
 /// was written. As long as their fragments are there Lance leaves such rows out of an answer before it
 /// counts the best; once the fragments are rewritten it finds them only afterwards, and gives too
-/// few. A merge leaves them out for good, but for full texts: see [`require_no_deleted_texts`].
+/// few. A merge leaves them out for good, but for full texts: see [`holds_deleted_texts`].
 fn holds_deleted(dataset: &Dataset, index: &IndexMetadata, wanted: &RoaringBitmap) -> bool {
-    dataset.manifest().uses_stable_row_ids()
-        && !index.supports_eager_remap()
-        && dataset.fragments().iter().any(|fragment| {
-            let id = fragment.id as u32;
-            let covered = index
-                .fragment_bitmap
-                .as_ref()
-                .is_none_or(|bitmap| bitmap.contains(id));
-            wanted.contains(id) && covered && fragment.deletion_file.is_some()
-        })
+    by_row_id(dataset, index) && deleted_from(dataset, index, wanted).next().is_some()
 }
 
-/// Lance 14 has no way to take deleted rows out of a full-text index by stable row ids: a merge
-/// keeps them, and so does training it anew in place.
-pub fn require_no_deleted_texts(
+fn by_row_id(dataset: &Dataset, index: &IndexMetadata) -> bool {
+    dataset.manifest().uses_stable_row_ids() && !index.supports_eager_remap()
+}
+
+/// Those of the fragments that the segment covers and that have deleted rows.
+fn deleted_from<'a>(
+    dataset: &'a Dataset,
+    index: &'a IndexMetadata,
+    wanted: &'a RoaringBitmap,
+) -> impl Iterator<Item = &'a Fragment> {
+    dataset.fragments().iter().filter(|fragment| {
+        let id = fragment.id as u32;
+        let covered = index
+            .fragment_bitmap
+            .as_ref()
+            .is_none_or(|bitmap| bitmap.contains(id));
+        wanted.contains(id) && covered && fragment.deletion_file.is_some()
+    })
+}
+
+fn is_text(index: &IndexMetadata) -> bool {
+    type_from_details(index) == "Inverted"
+}
+
+/// Whether a full-text segment may name deleted rows of these fragments. Lance 14 has no way to take
+/// them out: a merge keeps them, and so does training it anew in place. A segment says of which
+/// version its oldest rows are: what was deleted by then, it never had.
+pub async fn holds_deleted_texts(
     dataset: &Dataset,
     index: &IndexMetadata,
-    rewritten: &RoaringBitmap,
-) -> Outcome<()> {
-    if type_from_details(index) == "Inverted" && holds_deleted(dataset, index, rewritten) {
-        return Err(Failure::not_supported(format!(
-            "full-text index {:?} of a dataset with stable row ids covers deleted rows, and would give too few of the \
-             best rows once their fragments are rewritten: drop it, optimize, and create it again",
-            index.name
-        )));
+    wanted: &RoaringBitmap,
+) -> Outcome<bool> {
+    if !is_text(index) || !holds_deleted(dataset, index, wanted) {
+        return Ok(false);
     }
-    Ok(())
+    let then = match dataset.checkout_version(index.dataset_version).await {
+        Ok(then) => then,
+        // Cleaned up since then.
+        Err(error) if kind_of(&error) == Kind::NotFound => return Ok(true),
+        Err(error) => return Err(error.into()),
+    };
+    let deletions = |fragment: &Fragment| {
+        let file = fragment.deletion_file.as_ref();
+        file.map(|file| (file.read_version, file.id))
+    };
+    let before: HashMap<u64, _> = then
+        .fragments()
+        .iter()
+        .map(|fragment| (fragment.id, deletions(fragment)))
+        .collect();
+    Ok(deleted_from(dataset, index, wanted)
+        .any(|fragment| before.get(&fragment.id) != Some(&deletions(fragment))))
+}
+
+/// Memory of the new full-text index before it is written out, in MiB.
+const TEXT_BUILD_MIB: u64 = 512;
+
+/// What a full-text segment was made with, as its own files say; the manifest leaves some of it out.
+async fn text_parameters(dataset: &Dataset, index: &IndexMetadata) -> Outcome<serde_json::Value> {
+    let column = text_path(dataset, index)?;
+    let opened = open_scalar_index(dataset, &column, index, &NoOpMetricsCollector).await?;
+    let params = opened.derive_index_params()?.params.unwrap_or_default();
+    serde_json::from_str(&params)
+        .map_err(|error| Failure::invalid(format!("its parameters are no JSON: {error}")))
+}
+
+/// The path by which Lance indexes the texts of a field: the items of lists have no names in it.
+fn text_path(dataset: &Dataset, index: &IndexMetadata) -> Outcome<String> {
+    let ancestry = index
+        .keyed_field()
+        .and_then(|id| dataset.schema().field_ancestry_by_id(id))
+        .ok_or_else(|| Failure::invalid(format!("index {:?} has no column", index.name)))?;
+    let mut names = Vec::with_capacity(ancestry.len());
+    let mut is_item = false;
+    for field in ancestry {
+        if !is_item {
+            names.push(field.name.as_str());
+        }
+        is_item = matches!(
+            field.data_type(),
+            DataType::List(_) | DataType::LargeList(_)
+        );
+    }
+    Ok(format_field_path(&names))
+}
+
+/// The one set of parameters of a full-text index. NOT_SUPPORTED, by name, where there is none.
+async fn one_set_of_parameters(
+    dataset: &Dataset,
+    name: &str,
+    segments: &[&IndexMetadata],
+) -> Outcome<serde_json::Value> {
+    let refuse = |why: String| {
+        Failure::not_supported(format!(
+            "full-text index {name:?} of a dataset with stable row ids covers deleted rows, would give too few of the \
+             best rows once their fragments are rewritten, and cannot be built anew as it is, since {why}: drop it, \
+             optimize, and create it again"
+        ))
+    };
+    let mut found = None;
+    for segment in segments {
+        let params = text_parameters(dataset, segment)
+            .await
+            .map_err(|failure| refuse(failure.message))?;
+        if found.get_or_insert_with(|| params.clone()) != &params {
+            return Err(refuse(
+                "its segments were made with different parameters".to_string(),
+            ));
+        }
+    }
+    found.ok_or_else(|| refuse("it has no segments".to_string()))
+}
+
+/// Builds a full-text index over all live rows, in place of its segments; not committed.
+async fn rebuilt_text(
+    dataset: &Arc<Dataset>,
+    name: &str,
+    segments: &[&IndexMetadata],
+) -> Outcome<IndexSegmentResult> {
+    let params = one_set_of_parameters(dataset, name, segments).await?;
+    let mut wishes = params.clone();
+    wishes["memory_limit"] = TEXT_BUILD_MIB.into();
+    let training = ScalarIndexParams::for_builtin(BuiltinIndexType::Inverted).with_params(&wishes);
+    let column = text_path(dataset, segments[0])?;
+    let mut building = dataset.as_ref().clone();
+    let columns = [column.as_str()];
+    let mut builder =
+        CreateIndexBuilder::new(&mut building, &columns, IndexType::Inverted, &training)
+            .name(name.to_string())
+            .replace(true);
+    let segment = Box::pin(builder.execute_uncommitted()).await?;
+    if text_parameters(dataset, &segment).await? != params {
+        let refused = Failure::not_supported(format!(
+            "full-text index {name:?} cannot be built anew with the parameters that it has: drop it, optimize, and create \
+             it again"
+        ));
+        return discard_indices(dataset, vec![segment.uuid], refused).await;
+    }
+    Ok(IndexSegmentResult {
+        plan_id: Uuid::new_v4(),
+        read_version: dataset.manifest().version,
+        group: 0,
+        segment,
+        replaces: segments.iter().map(|index| index.uuid).collect(),
+    })
 }
 
 /// Merges the segments of every index that a rewrite of these fragments as one group would be
-/// refused for, into one that covers everything; and those that name rows of
-/// theirs which are deleted.
+/// refused for, into one that covers everything; and those that name rows of theirs which are
+/// deleted. Full-text indexes of the latter kind are built anew.
 pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Unified> {
     require_writable(dataset).await?;
     let mut wanted = RoaringBitmap::new();
@@ -279,10 +406,16 @@ pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Uni
     }
     let usable = usable_indices(dataset).await?;
     let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
+    let mut stale_texts = BTreeSet::new();
     for index in usable.iter().filter(|index| is_kept(index)) {
-        require_no_deleted_texts(dataset, index, &wanted)?;
+        if holds_deleted_texts(dataset, index, &wanted).await? {
+            stale_texts.insert(index.name.as_str());
+        }
         by_name.entry(&index.name).or_default().push(index);
     }
+    let (texts, mut by_name): (BTreeMap<_, _>, BTreeMap<_, _>) = by_name
+        .into_iter()
+        .partition(|(name, _)| stale_texts.contains(name));
     by_name.retain(|_, segments| {
         segments.iter().any(|index| match &index.fragment_bitmap {
             // Unknown coverage: the rewrite refuses it, a merge records it.
@@ -290,7 +423,9 @@ pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Uni
             Some(bitmap) => {
                 let covered = (bitmap & &wanted).len();
                 covered != 0 && covered != wanted.len()
-                    || request.drop_deleted && holds_deleted(dataset, index, &wanted)
+                    || request.drop_deleted
+                        && !is_text(index)
+                        && holds_deleted(dataset, index, &wanted)
             }
         })
     });
@@ -306,29 +441,54 @@ pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Uni
             }
         }
     }
-    let merged: BTreeSet<String> = by_name.keys().map(|name| (*name).to_string()).collect();
+    let names = |indexes: &BTreeMap<&str, Vec<&IndexMetadata>>| -> BTreeSet<String> {
+        indexes.keys().map(|name| (*name).to_string()).collect()
+    };
+    let (merged, rebuilt) = (names(&by_name), names(&texts));
+    for (name, segments) in &texts {
+        one_set_of_parameters(dataset, name, segments).await?;
+    }
+    let rebuilt_rows = match texts.is_empty() {
+        true => 0,
+        false => dataset.count_rows(None).await? as u64 * texts.len() as u64,
+    };
     let most = by_name.values().map(Vec::len).max().unwrap_or(0);
     let mut version = dataset.manifest().version;
-    if !merged.is_empty() && !request.dry_run {
+    if !(merged.is_empty() && rebuilt.is_empty()) && !request.dry_run {
         let mut options =
             OptimizeOptions::merge(most).index_names(merged.iter().cloned().collect());
         if !request.properties.is_empty() {
             options = options.transaction_properties(request.properties);
         }
-        let results = optimized(dataset, &options).await?;
-        let built = results.iter().map(|result| result.segment.uuid).collect();
+        let mut results = Vec::new();
+        let building = async {
+            if !merged.is_empty() {
+                results = optimized(dataset, &options).await?;
+            }
+            for (name, segments) in &texts {
+                results.push(rebuilt_text(dataset, name, segments).await?);
+            }
+            Ok(())
+        };
+        let built = building.await;
+        let uuids = results.iter().map(|result| result.segment.uuid).collect();
+        if let Err(failure) = built {
+            return discard_indices(dataset, uuids, failure).await;
+        }
         let mut moved = dataset.as_ref().clone();
         let committing = async {
             Box::pin(commit_optimize_indices(&mut moved, results, &options)).await?;
             Ok(moved)
         };
-        let current = commit_indices(dataset, built, committing).await?;
+        let current = commit_indices(dataset, uuids, committing).await?;
         version = current.manifest().version;
     }
     Ok(Unified {
         version,
         merged,
         unindexed_rows,
+        rebuilt,
+        rebuilt_rows,
     })
 }
 

@@ -24,7 +24,7 @@ use crate::dataset::{
 use crate::describe::{is_kept, is_rebuilt};
 use crate::error::{Failure, Outcome};
 use crate::fragment::FragmentJson;
-use crate::indexes::require_no_deleted_texts;
+use crate::indexes::holds_deleted_texts;
 use crate::lineage::{Moves, NewRows, OldRows};
 
 #[derive(Deserialize)]
@@ -143,7 +143,13 @@ pub async fn check(planned: &Arc<Dataset>, request: RewriteRequest) -> Outcome<C
             continue;
         }
         require_whole_groups(index, &groups)?;
-        require_no_deleted_texts(&latest, index, &old_ids)?;
+        if holds_deleted_texts(&latest, index, &old_ids).await? {
+            return Err(Failure::not_supported(format!(
+                "full-text index {:?} names deleted rows by their stable row ids, and would give too few of the best \
+                 rows once their fragments are rewritten: let `optimize` build it anew first, or drop it",
+                index.name
+            )));
+        }
         if !stable || index.supports_eager_remap() {
             to_remap.insert(index.name.clone());
         }
