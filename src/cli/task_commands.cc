@@ -156,6 +156,9 @@ void AddTaskCommands(CLI::App& app, Session& session) {
       ->option_text(" ");
   AddVerify(command, &commit->options.verify,
             "counts accepts results that were executed without digests (default: digest)");
+  AddBytes(command, "--memory", &commit->options.memory_bytes,
+           "memory for the addresses that indexes of a Lance dataset follow (default: a quarter of "
+           "the machine's)");
   command->callback([&session, commit] {
     session.action = [&session, commit] { return RunCommit(session, *commit); };
   });

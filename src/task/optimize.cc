@@ -39,6 +39,18 @@ void RefreshStatisticsOf(Table& table, const ClusteringSpec& spec, OptimizeRepor
       refreshed.status().message()));
 }
 
+/// Refuses, before anything is done for it, a commit that takes more memory than there is.
+arrow::Status CheckCommitMemory(const Table& table, int64_t rows, const ExecuteOptions& options) {
+  const int64_t per_row = table.commit_bytes_per_row();
+  const int64_t budget = MemoryBudget(options);
+  if (per_row == 0 || rows <= budget / per_row) return arrow::Status::OK();
+  return Invalid(
+      "{}: moving {} rows takes {} for the addresses that its indexes follow, the memory budget is "
+      "{}: raise --memory, or sort fewer rows at once with --max-source-rows {}",
+      table.name(), FormatCount(rows), FormatBytes(rows * per_row), FormatBytes(budget),
+      budget / per_row);
+}
+
 /// One command: holds what an attempt made until it is committed or deleted.
 class Optimizer {
  public:
@@ -71,18 +83,6 @@ class Optimizer {
   }
 
  private:
-  arrow::Status CheckCommitMemory(const Plan& plan) const {
-    const int64_t per_row = table_.commit_bytes_per_row();
-    const int64_t budget = MemoryBudget(options_.execute);
-    if (per_row == 0 || plan.rows <= budget / per_row) return arrow::Status::OK();
-    return Invalid(
-        "{}: moving {} rows takes {} for the addresses that its indexes follow, the memory budget "
-        "is "
-        "{}: raise --memory, or sort fewer rows at once with --max-source-rows {}",
-        table_.name(), FormatCount(plan.rows), FormatBytes(plan.rows * per_row),
-        FormatBytes(budget), budget / per_row);
-  }
-
   /// Plans at the newest snapshot and carries the plan out. True: nothing remains to be done.
   arrow::Result<bool> PlanAndCommit() {
     ARROW_RETURN_NOT_OK(options_.execute.stop.Poll());
@@ -121,7 +121,7 @@ class Optimizer {
       if (!unified.note.empty()) report_.notes.push_back(unified.note);
       if (unified.committed) return false;  // the plan was made for the version before
     }
-    ARROW_RETURN_NOT_OK(CheckCommitMemory(plan));
+    ARROW_RETURN_NOT_OK(CheckCommitMemory(table_, plan.rows, options_.execute));
     depths_ = {plan.depth_before, plan.depth_after, plan.correction};
     report_.predicted_depth = plan.depth_after;
     if (!intent_) {
@@ -275,6 +275,7 @@ arrow::Result<OptimizeReport> CommitResults(Table& table,
           "{}: its clustering is declared otherwise than when the tasks were planned: plan again",
           table.name());
     }
+    ARROW_RETURN_NOT_OK(CheckCommitMemory(table, MergeRuns(selections).rows, options));
     ARROW_RETURN_NOT_OK(CheckOutputs(table, selections));
     if (options.verify == Verify::kFull) ARROW_RETURN_NOT_OK(ReadOutputsBack(table, selections));
     constexpr double kOrphanAge = 86400;
