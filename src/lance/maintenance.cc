@@ -124,6 +124,20 @@ arrow::Result<std::vector<std::string>> LanceTable::RefreshStatistics(const Clus
   ARROW_ASSIGN_OR_RAISE(const Json* created, GetArray(answer, "created", kWhat));
   ARROW_ASSIGN_OR_RAISE(const Json* refreshed, GetArray(answer, "refreshed", kWhat));
   ARROW_ASSIGN_OR_RAISE(const Json* failed, GetObject(answer, "failed", kWhat));
+  ARROW_ASSIGN_OR_RAISE(const Json* withheld, GetArray(answer, "withheld", kWhat));
+  ARROW_ASSIGN_OR_RAISE(const Json* losing, GetArray(answer, "losing", kWhat));
+  if (!withheld->empty()) {
+    notes.push_back(fmt::format(
+        "no zone map is kept on {}: its NaN values are such that Lance would leave rows out of "
+        "answers; a filter on it alone reads every fragment",
+        Names(*withheld)));
+  }
+  if (!losing->empty()) {
+    notes.push_back(fmt::format(
+        "zone map {} makes Lance leave rows with NaN out of answers: drop it, it is not one of "
+        "Thalweg's",
+        Names(*losing)));
+  }
   if (!created->empty()) notes.push_back("zone maps created: " + Names(*created));
   if (!refreshed->empty()) notes.push_back("indexes refreshed: " + Names(*refreshed));
   for (const auto& [name, why] : failed->items()) {

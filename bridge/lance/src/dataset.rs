@@ -268,14 +268,18 @@ pub async fn discard_indices<T>(
     built: Vec<Uuid>,
     failure: Failure,
 ) -> Outcome<T> {
+    drop_files(dataset, built).await;
+    Err(failure)
+}
+
+/// Removes the files of indexes that no version names. What is left over is in nobody's way.
+pub async fn drop_files(dataset: &Dataset, built: Vec<Uuid>) {
     if let Ok(store) = primary_store(dataset).await {
         for uuid in built {
-            // What is left over is in nobody's way.
             let folder = dataset.indices_dir().join(uuid.to_string());
             let _ = store.remove_dir_all(folder).await;
         }
     }
-    Err(failure)
 }
 
 /// All indexes of the manifest as it stores them, also those that this build cannot read and

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{UInt32Type, UInt64Type};
+use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
+use futures::StreamExt;
 use lance::Dataset;
 use lance::dataset::index::LanceIndexStoreExt;
 use lance::dataset::transaction::Operation;
@@ -25,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::dataset::{
-    StringMap, column, commit, commit_indices, discard_indices, has_fragment_reuse,
+    StringMap, column, commit, commit_indices, discard_indices, drop_files, has_fragment_reuse,
     require_writable, stored_indices, transaction, usable_indices,
 };
 use crate::describe::{is_kept, is_rebuilt, is_zone_map, type_from_details};
@@ -52,6 +53,10 @@ pub struct RefreshedZoneMaps {
     refreshed: BTreeSet<String>,
     /// Why, by the name of the index.
     failed: BTreeMap<String, String>,
+    /// Columns whose zone map would lose rows, and is not there for that reason.
+    withheld: BTreeSet<String>,
+    /// Zone maps of other makers that do.
+    losing: BTreeSet<String>,
 }
 
 #[derive(Deserialize)]
@@ -118,7 +123,6 @@ pub async fn refresh_zone_maps(
     for name in &missing {
         new_indices.push(new_zone_map(dataset, &stored, name, request.rows_per_zone).await?);
     }
-    let created = new_indices.iter().map(|index| index.name.clone()).collect();
     let mut refreshed = BTreeSet::new();
     let mut failed = BTreeMap::new();
     let mut take = |results: Vec<IndexSegmentResult>| {
@@ -142,13 +146,51 @@ pub async fn refresh_zone_maps(
             }
         }
     }
-    if new_indices.is_empty() {
-        return Ok(RefreshedZoneMaps {
-            version: dataset.manifest().version,
-            created,
-            refreshed,
-            failed,
-        });
+    let mut withheld = BTreeSet::new();
+    let mut losing = BTreeSet::new();
+    let mut in_vain = Vec::new();
+    let ours = usable.iter().filter(|index| is_ours(index));
+    let on_field = |index: &IndexMetadata| {
+        let fields = &dataset.schema().fields;
+        let found = fields
+            .iter()
+            .find(|field| index.keyed_field() == Some(field.id));
+        found.map(|field| &field.name)
+    };
+    let checked: BTreeSet<&String> = seen.into_iter().chain(ours.filter_map(on_field)).collect();
+    for column in checked {
+        let removed: Vec<Uuid> = removed_indices.iter().map(|index| index.uuid).collect();
+        let known = |index: &&IndexMetadata| !removed.contains(&index.uuid);
+        let maps = usable.iter().filter(known).chain(&new_indices);
+        for name in losing_rows(dataset, column, maps, &removed_indices).await? {
+            if !name.starts_with(ZONE_MAP_PREFIX) {
+                losing.insert(name);
+                continue;
+            }
+            withheld.insert(column.clone());
+            refreshed.remove(&name);
+            let built = new_indices.extract_if(.., |index| index.name == name);
+            in_vain.extend(built.map(|index| index.uuid));
+            removed_indices.retain(|index| index.name != name);
+            removed_indices.extend(stored.iter().filter(|index| index.name == name).cloned());
+        }
+    }
+    drop_files(dataset, in_vain).await;
+    let created = new_indices
+        .iter()
+        .filter(|index| !stored.iter().any(|known| known.name == index.name))
+        .map(|index| index.name.clone())
+        .collect();
+    let mut done = RefreshedZoneMaps {
+        version: dataset.manifest().version,
+        created,
+        refreshed,
+        failed,
+        withheld,
+        losing,
+    };
+    if new_indices.is_empty() && removed_indices.is_empty() {
+        return Ok(done);
     }
     let built = new_indices.iter().map(|index| index.uuid).collect();
     let operation = Operation::CreateIndex {
@@ -158,12 +200,86 @@ pub async fn refresh_zone_maps(
     let transaction = transaction(dataset.manifest().version, operation, request.properties);
     let committing = commit(dataset, transaction, None);
     let committed = commit_indices(dataset, built, committing).await?;
-    Ok(RefreshedZoneMaps {
-        version: committed.manifest().version,
-        created,
-        refreshed,
-        failed,
-    })
+    done.version = committed.manifest().version;
+    Ok(done)
+}
+
+fn is_ours(index: &IndexMetadata) -> bool {
+    is_zone_map(index) && index.name.starts_with(ZONE_MAP_PREFIX)
+}
+
+/// Names of the zone maps on a column by which Lance 14 leaves rows out of answers. It orders NaN
+/// above all numbers, and one with a sign below all of them, yet takes a zone of nothing but NaN for
+/// one without values, and the least number of a zone for its lower bound.
+async fn losing_rows(
+    dataset: &Arc<Dataset>,
+    name: &str,
+    maps: impl Iterator<Item = &IndexMetadata>,
+    replaced: &[IndexMetadata],
+) -> Outcome<BTreeSet<String>> {
+    let field = column(dataset, name)?;
+    let mut losing = BTreeSet::new();
+    if !field.data_type().is_floating() {
+        return Ok(losing);
+    }
+    let schema = Arc::new(zone_schema(&field.data_type()));
+    for map in maps.filter(|map| is_zone_map(map) && map.keyed_field() == Some(field.id)) {
+        let Some(zones) = zones_of(dataset, map, &schema).await? else {
+            continue;
+        };
+        let fragments = zones.column(0).as_primitive::<UInt64Type>();
+        let nans = zones.column(6).as_primitive::<UInt64Type>();
+        let with_nan = || (0..zones.num_rows()).filter(|row| nans.value(*row) > 0);
+        let least = zones.column(3);
+        if with_nan().any(|row| least.is_null(row)) {
+            losing.insert(map.name.clone());
+            continue;
+        }
+        // Fragments that it covered before were looked at then.
+        let before = replaced
+            .iter()
+            .filter(|index| index.name == map.name)
+            .filter_map(|index| index.fragment_bitmap.as_ref())
+            .fold(RoaringBitmap::new(), |all, some| all | some);
+        let suspect: BTreeSet<u64> = with_nan()
+            .map(|row| fragments.value(row))
+            .filter(|id| !before.contains(*id as u32))
+            .collect();
+        if holds_signed_nan(dataset, name, suspect).await? {
+            losing.insert(map.name.clone());
+        }
+    }
+    Ok(losing)
+}
+
+async fn holds_signed_nan(
+    dataset: &Arc<Dataset>,
+    column: &str,
+    fragments: BTreeSet<u64>,
+) -> Outcome<bool> {
+    if fragments.is_empty() {
+        return Ok(false);
+    }
+    let chosen = fragments
+        .into_iter()
+        .map(|id| crate::dataset::fragment(dataset, id))
+        .collect::<Outcome<Vec<_>>>()?;
+    let mut scan = dataset.scan();
+    scan.with_fragments(chosen)
+        .project(&[format_field_path(&[column])])?;
+    let mut batches = Box::pin(scan.try_into_stream()).await?;
+    while let Some(batch) = batches.next().await {
+        let values = arrow::compute::cast(batch?.column(0), &DataType::Float64)?;
+        let values = values.as_primitive::<Float64Type>();
+        if values
+            .iter()
+            .flatten()
+            .any(|value| value.is_nan() && value.is_sign_negative())
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Names of the indexes, beside the zone maps of the keys, that a rewrite cannot take along and
@@ -523,19 +639,28 @@ pub async fn zones(dataset: &Arc<Dataset>, name: &str) -> Outcome<BatchStream> {
     let schema = Arc::new(zone_schema(&field.data_type()));
     let mut batches = Vec::new();
     for map in maps.iter().filter(|map| map.name == **chosen) {
-        let live = match &map.fragment_bitmap {
-            Some(bitmap) => bitmap & dataset.fragment_bitmap().as_ref(),
-            None => dataset.fragment_bitmap().as_ref().clone(),
-        };
-        if live.is_empty() {
-            continue;
-        }
-        let store = LanceIndexStore::from_dataset_for_existing(dataset, map).await?;
-        let file = store.open_index_file(ZONE_MAP_FILE).await?;
-        let read = file.read_range(0..file.num_rows(), None).await?;
-        batches.push(live_zones(&read, &schema, &live)?);
+        batches.extend(zones_of(dataset, map, &schema).await?);
     }
     BatchStream::from_batches(schema, batches)
+}
+
+/// The zones of one segment; None where it covers no live fragment.
+async fn zones_of(
+    dataset: &Dataset,
+    map: &IndexMetadata,
+    schema: &Arc<ArrowSchema>,
+) -> Outcome<Option<RecordBatch>> {
+    let live = match &map.fragment_bitmap {
+        Some(bitmap) => bitmap & dataset.fragment_bitmap().as_ref(),
+        None => dataset.fragment_bitmap().as_ref().clone(),
+    };
+    if live.is_empty() {
+        return Ok(None);
+    }
+    let store = LanceIndexStore::from_dataset_for_existing(dataset, map).await?;
+    let file = store.open_index_file(ZONE_MAP_FILE).await?;
+    let read = file.read_range(0..file.num_rows(), None).await?;
+    live_zones(&read, schema, &live).map(Some)
 }
 
 fn zone_schema(values: &DataType) -> ArrowSchema {

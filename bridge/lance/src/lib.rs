@@ -33,7 +33,7 @@ use dataset::{DatasetHandle, StringMap};
 use error::{Failure, Outcome};
 use writer::DataFileWriter;
 
-const ABI_VERSION: i32 = 2;
+const ABI_VERSION: i32 = 3;
 
 /// One dataset handle of the ABI.
 pub struct ThalwegLanceDataset(DatasetHandle);
