@@ -570,7 +570,8 @@ pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Uni
     };
     let most = by_name.values().map(Vec::len).max().unwrap_or(0);
     let mut version = dataset.manifest().version;
-    if !(merged.is_empty() && rebuilt.is_empty()) && !request.dry_run {
+    let nothing_to_do = merged.is_empty() && rebuilt.is_empty();
+    if !nothing_to_do && !request.dry_run {
         let mut options =
             OptimizeOptions::merge(most).index_names(merged.iter().cloned().collect());
         if !request.properties.is_empty() {
