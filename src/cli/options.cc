@@ -1,9 +1,9 @@
 #include "cli/options.h"
 
-#include <charconv>
 #include <cstdlib>
 
 #include "table/run_tag.h"
+#include "util/number.h"
 #include "util/status.h"
 #include "util/units.h"
 
@@ -44,12 +44,9 @@ arrow::Result<std::vector<std::string>> ParseColumnList(std::string_view text) {
 }
 
 arrow::Result<int64_t> ParseWhole(std::string_view text) {
-  int64_t count = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || end != text.data() + text.size() || count < 0) {
-    return Usage("\"{}\" is no count: use a whole number from 0", text);
-  }
-  return count;
+  const auto count = ParseCount(text);
+  if (!count) return Usage("\"{}\" is no count: use a whole number from 0", text);
+  return *count;
 }
 
 void AddTable(CLI::App* command, std::string* table) {
@@ -135,9 +132,19 @@ void AddPlanOptions(CLI::App* command, PlanFlags* flags) {
   command->add_flag("--full", flags->plan.full,
                     "rewrite everything, also what is healthy or clustered by other columns");
   command
-      ->add_option("--policy", flags->policy, "what to rewrite (default: the table's, else size)")
+      ->add_option_function<std::string>(
+          "--policy",
+          [flags](const std::string& text) {
+            const auto policy = ParsePolicy(text);
+            if (!policy.ok()) throw CLI::ValidationError("--policy", policy.status().message());
+            flags->plan.policy = *policy;
+          },
+          "what to rewrite (default: the table's, else size)")
       ->option_text("size|overlap");
-  command->add_option("--theta", flags->theta, "threshold of the policy overlap (default: 0.42)")
+  command
+      ->add_option("--theta", flags->plan.theta,
+                   "policy overlap: a region is rewritten when that cuts the files that are "
+                   "avoidably opened there by this share (default: the table's, else 0.42)")
       ->option_text("SHARE");
   AddBytes(command, "--target-file-size", &flags->target_file_bytes,
            "size of written files (default: the table's write.target-file-size-bytes)")
@@ -163,17 +170,11 @@ void AddPlanOptions(CLI::App* command, PlanFlags* flags) {
 }
 
 arrow::Status PlanFlags::Check() const {
-  if (!policy.empty()) {
-    ARROW_ASSIGN_OR_RAISE(const Policy parsed, ParsePolicy(policy));
-    if (parsed == Policy::kOverlap) {
-      return Usage(
-          "--policy overlap is not available in this version; leave it out or use --policy size");
-    }
+  if (plan.theta && !(*plan.theta > 0 && *plan.theta < 1)) {
+    return Usage("--theta {} is not between 0 and 1", *plan.theta);
   }
-  if (theta != -1) {
-    return Usage(
-        "--theta belongs to the policy overlap, which is not available in this version; leave it "
-        "out");
+  if (plan.theta && plan.policy == Policy::kSize) {
+    return Usage("--theta belongs to --policy overlap");
   }
   if (!run_id.empty()) ARROW_RETURN_NOT_OK(CheckRunId(run_id));
   return arrow::Status::OK();

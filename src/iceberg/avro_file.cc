@@ -1,8 +1,8 @@
 #include "iceberg/avro_file.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "util/number.h"
 #include "util/status.h"
 #include "util/uuid.h"
 
@@ -57,13 +57,9 @@ arrow::Result<AvroFileReader> AvroFileReader::Open(std::string_view bytes, std::
 arrow::Result<std::optional<int64_t>> AvroFileReader::IntMetadata(std::string_view key) const {
   auto it = metadata_.find(key);
   if (it == metadata_.end() || it->second == "null") return std::nullopt;
-  const std::string& text = it->second;
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return Invalid("{}: header key {} is no integer", path_, key);
-  }
-  return std::optional<int64_t>(value);
+  const auto value = ParseNumber<int64_t>(it->second);
+  if (!value) return Invalid("{}: header key {} is no integer", path_, key);
+  return value;
 }
 
 arrow::Status AvroFileReader::RequireFields(const AvroType& record,

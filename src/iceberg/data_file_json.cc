@@ -1,8 +1,8 @@
-#include <charconv>
 #include <limits>
 
 #include "iceberg/parquet_writer.h"
 #include "util/json.h"
+#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
@@ -70,12 +70,9 @@ arrow::Status ForEachField(const Json& json, const char* key, Take&& take) {
   if (!json.contains(key) || json[key].is_null()) return arrow::Status::OK();
   ARROW_ASSIGN_OR_RAISE(const Json* object, GetObject(json, key, kWhat));
   for (const auto& [name, value] : object->items()) {
-    int32_t id = 0;
-    auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
-    if (error != std::errc() || end != name.data() + name.size()) {
-      return Invalid("{}: \"{}\" has a key that is no field id", kWhat, key);
-    }
-    ARROW_RETURN_NOT_OK(take(id, value));
+    const auto id = ParseNumber<int32_t>(name);
+    if (!id) return Invalid("{}: \"{}\" has a key that is no field id", kWhat, key);
+    ARROW_RETURN_NOT_OK(take(*id, value));
   }
   return arrow::Status::OK();
 }

@@ -1,13 +1,13 @@
 #include "iceberg/declaration.h"
 
 #include <cctype>
-#include <charconv>
 #include <set>
 
 #include "iceberg/bounds.h"
 #include "spec/column_count.h"
 #include "spec/property_names.h"
 #include "util/edit_distance.h"
+#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
@@ -37,16 +37,11 @@ std::vector<std::string> SplitNames(std::string_view text) {
 }
 
 template <typename Number>
-arrow::Result<Number> ParseNumber(const std::string& key, const std::string& text,
-                                  const char* kind) {
-  Number number{};
-  const std::string_view trimmed = Trim(text);
-  const auto [end, error] =
-      std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(), number);
-  if (error != std::errc() || end != trimmed.data() + trimmed.size() || trimmed.empty()) {
-    return Invalid("table property {} is \"{}\", which is not {}", key, text, kind);
-  }
-  return number;
+arrow::Result<Number> NumberProperty(const std::string& key, const std::string& text,
+                                     const char* kind) {
+  const auto number = ParseNumber<Number>(Trim(text));
+  if (!number) return Invalid("table property {} is \"{}\", which is not {}", key, text, kind);
+  return *number;
 }
 
 std::string FieldIdsText(const std::vector<ClusteringColumn>& columns) {
@@ -139,7 +134,7 @@ arrow::Status ReadSettings(const TableMetadata& metadata, ClusteringSpec* spec) 
   };
   auto bytes = [](const char* key) {
     return [key](const std::string& text) {
-      return ParseNumber<int64_t>(key, text, "a number of bytes");
+      return NumberProperty<int64_t>(key, text, "a number of bytes");
     };
   };
   if (read(property::kTargetCubeSize, bytes(property::kTargetCubeSize), &spec->target_cube_bytes)) {
@@ -159,13 +154,13 @@ arrow::Status ReadSettings(const TableMetadata& metadata, ClusteringSpec* spec) 
   read(
       property::kBitsPerDim,
       [](const std::string& text) {
-        return ParseNumber<int>(property::kBitsPerDim, text, "a number of bits");
+        return NumberProperty<int>(property::kBitsPerDim, text, "a number of bits");
       },
       &spec->bits_per_dim);
   read(
       property::kTheta,
       [](const std::string& text) {
-        return ParseNumber<double>(property::kTheta, text, "a number");
+        return NumberProperty<double>(property::kTheta, text, "a number");
       },
       &spec->theta);
   return first;
@@ -192,7 +187,7 @@ std::map<std::string, int32_t> DeclaredFieldIds(const TableMetadata& metadata) {
   for (const std::string& pair : SplitNames(metadata.property(property::kFieldIds, ""))) {
     const auto equals = pair.rfind('=');
     if (equals == std::string::npos) continue;
-    auto id = ParseNumber<int32_t>(property::kFieldIds, pair.substr(equals + 1), "a field id");
+    auto id = NumberProperty<int32_t>(property::kFieldIds, pair.substr(equals + 1), "a field id");
     if (id.ok()) ids[pair.substr(0, equals)] = *id;
   }
   return ids;
@@ -301,18 +296,10 @@ arrow::Result<ClusteringColumn> ResolveTopLevelColumn(const Schema& schema,
       dot != std::string::npos && schema.FindTopLevel(name.substr(0, dot)) != nullptr) {
     return Usage("column \"{}\" is nested; clustering columns are top-level columns", name);
   }
-  std::string similar;
-  for (const auto& field : schema.fields) {
-    if (EditDistance(name, field.name) <= std::max<size_t>(1, name.size() / 3)) {
-      similar += (similar.empty() ? "" : ", ") + field.name;
-    }
-  }
-  if (!similar.empty()) return Usage("no column \"{}\"; similar: {}", name, similar);
-  std::string all;
-  for (size_t i = 0; i < schema.fields.size() && i < 20; ++i)
-    all += (i == 0 ? "" : ", ") + schema.fields[i].name;
-  return Usage("no column \"{}\"; the table has: {}{}", name, all,
-               schema.fields.size() > 20 ? ", …" : "");
+  std::vector<std::string> names;
+  names.reserve(schema.fields.size());
+  for (const auto& field : schema.fields) names.push_back(field.name);
+  return Usage("no column \"{}\"; {}", name, NamesInstead(name, names, "table"));
 }
 
 }  // namespace thalweg::iceberg

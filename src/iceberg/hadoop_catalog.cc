@@ -1,8 +1,8 @@
-#include <charconv>
 
 #include "iceberg/catalog.h"
 #include "iceberg/metadata_file.h"
 #include "util/crash_point.h"
+#include "util/number.h"
 #include "util/status.h"
 #include "util/uuid.h"
 
@@ -35,10 +35,7 @@ std::optional<int64_t> ReadHint(const FileIO& io, const std::string& folder) {
   while (!text->empty() && std::isspace(static_cast<unsigned char>(text->back()))) {
     text->pop_back();
   }
-  int64_t version = 0;
-  auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), version);
-  if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
-  return version;
+  return ParseNumber<int64_t>(*text);
 }
 
 /// The newest version's file: the hint probed forward, or the whole folder listed when the hint

@@ -69,15 +69,13 @@ arrow::Result<std::unique_ptr<Table>> Create(const TableAddress& address, const 
     if (kind == TypeKind::kTimestampNs || kind == TypeKind::kTimestampTzNs) {
       return Invalid(
           "{}: column \"{}\" has timestamps in nanoseconds, which tables of format version 2 do "
-          "not "
-          "have: cast it to microseconds",
+          "not have: cast it to microseconds",
           address.text, leaf.path);
     }
   }
   Properties all{{"write.parquet.compression-codec", "zstd"}};
   for (const auto& [key, value] : properties) all[key] = value;
-  ARROW_ASSIGN_OR_RAISE(const auto metadata,
-                        TableMetadata::Create(schema, location, std::move(all)));
+  ARROW_ASSIGN_OR_RAISE(const auto metadata, TableMetadata::Create(schema, location, all));
   ARROW_RETURN_NOT_OK(store->CreateTable(metadata).status());
   return OpenIcebergTable(address.text, std::move(store));
 }

@@ -1,8 +1,8 @@
 #include "iceberg/metadata.h"
 
-#include <charconv>
 #include <set>
 
+#include "util/number.h"
 #include "util/status.h"
 #include "util/uuid.h"
 
@@ -196,9 +196,9 @@ arrow::Result<TableMetadata> TableMetadata::Parse(std::string_view text,
   return metadata;
 }
 
-arrow::Result<TableMetadata> TableMetadata::Create(const Schema& schema,
-                                                   const std::string& location,
-                                                   std::map<std::string, std::string> properties) {
+arrow::Result<TableMetadata> TableMetadata::Create(
+    const Schema& schema, const std::string& location,
+    const std::map<std::string, std::string>& properties) {
   TableMetadata metadata;
   Json& json = metadata.json_;
   json = Json::object();
@@ -307,12 +307,9 @@ std::string TableMetadata::property(const std::string& key, const std::string& f
 arrow::Result<int64_t> TableMetadata::IntProperty(const std::string& key, int64_t fallback) const {
   const std::string text = property(key, "");
   if (text.empty()) return fallback;
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return Invalid("table property {}: \"{}\" is not an integer", key, text);
-  }
-  return value;
+  const auto value = ParseNumber<int64_t>(text);
+  if (!value) return Invalid("table property {}: \"{}\" is not an integer", key, text);
+  return *value;
 }
 
 arrow::Result<bool> TableMetadata::BoolProperty(const std::string& key, bool fallback) const {

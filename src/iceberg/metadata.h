@@ -51,7 +51,7 @@ class TableMetadata {
   static arrow::Result<TableMetadata> Parse(std::string_view text, const std::string& location);
   /// A new, empty v2 table.
   static arrow::Result<TableMetadata> Create(const Schema& schema, const std::string& location,
-                                             std::map<std::string, std::string> properties);
+                                             const std::map<std::string, std::string>& properties);
 
   const Json& json() const { return json_; }
   std::string ToText() const;  ///< what goes into the metadata file

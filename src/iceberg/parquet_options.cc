@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <mutex>
 #include <set>
 
 #include "iceberg/metrics.h"
 #include "iceberg/parquet_encoding.h"
 #include "iceberg/parquet_writer.h"
+#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
@@ -33,14 +33,6 @@ std::string Lower(std::string text) {
 const std::string* Find(const Properties& properties, const std::string& key) {
   auto it = properties.find(key);
   return it == properties.end() ? nullptr : &it->second;
-}
-
-template <typename T>
-std::optional<T> ParseNumber(const std::string& text) {
-  T value{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 /// Leaves `*value` as it is when the property is absent.

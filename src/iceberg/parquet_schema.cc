@@ -6,9 +6,10 @@
 #include <fmt/format.h>
 #include <parquet/arrow/schema.h>
 
-#include <charconv>
 #include <map>
 #include <set>
+
+#include "util/number.h"
 
 namespace thalweg::iceberg {
 
@@ -23,10 +24,7 @@ int FieldIdOf(const arrow::Field& field) {
   if (!field.HasMetadata()) return kNoId;
   int index = field.metadata()->FindKey("PARQUET:field_id");
   if (index < 0) return kNoId;
-  const std::string& text = field.metadata()->value(index);
-  int id = kNoId;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  return error == std::errc() && end == text.data() + text.size() ? id : kNoId;
+  return ParseNumber<int>(field.metadata()->value(index)).value_or(kNoId);
 }
 
 std::string DescribeLeaf(const parquet::ColumnDescriptor& leaf) {

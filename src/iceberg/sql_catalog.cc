@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "iceberg/catalog.h"
 #include "iceberg/metadata_file.h"
 #include "util/crash_point.h"
+#include "util/edit_distance.h"
 #include "util/status.h"
 #include "util/uuid.h"
 
@@ -139,7 +139,7 @@ class Transaction {
   /// `unknown` is set when it failed and SQLite had left the transaction already, or could not roll
   /// it back.
   arrow::Status Commit(bool* unknown) {
-    const auto status = database_.Run("commit", "COMMIT").status();
+    auto status = database_.Run("commit", "COMMIT").status();
     const bool still_open = !status.ok() && !sqlite3_get_autocommit(database_.get());
     *unknown = !status.ok() && !(still_open && Rollback().ok());
     open_ = false;
@@ -191,34 +191,6 @@ arrow::Status MakeCatalog(const Database& database) {
            "property_key VARCHAR(255) NOT NULL, property_value VARCHAR(1000) NOT NULL, "
            "PRIMARY KEY (catalog_name, namespace, property_key))")
       .status();
-}
-
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j + 1] + 1, row[j] + 1, replaced});
-    }
-  }
-  return row.back();
-}
-
-/// "a, b, c and 12 more", the names most like `wanted` first.
-std::string NearestNames(std::vector<std::string> names, const std::string& wanted) {
-  constexpr size_t kShown = 5;
-  std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) {
-    return EditDistance(a, wanted) < EditDistance(b, wanted);
-  });
-  const size_t more = names.size() > kShown ? names.size() - kShown : 0;
-  names.resize(names.size() - more);
-  std::string text;
-  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
-  if (more > 0) text += fmt::format(" and {} more", more);
-  return text;
 }
 
 class SqlTable : public TableStore {
@@ -331,14 +303,14 @@ class SqlTable : public TableStore {
     if (auto tables = names("table_name", "catalog_name = ?1 AND table_namespace = ?2",
                             {catalog_, namespace_});
         !tables.empty()) {
-      hint = fmt::format("namespace {} has {}", namespace_, NearestNames(tables, table_.name));
+      hint = fmt::format("namespace {} has {}", namespace_, NearestNames(table_.name, tables));
     } else if (auto namespaces = names("table_namespace", "catalog_name = ?1", {catalog_});
                !namespaces.empty()) {
       hint = fmt::format("namespace {} has no tables; there are namespaces {}", namespace_,
-                         NearestNames(namespaces, namespace_));
+                         NearestNames(namespace_, namespaces));
     } else if (auto catalogs = names("catalog_name", "TRUE", {}); !catalogs.empty()) {
       hint = fmt::format("the file holds no catalog of that name but {}",
-                         NearestNames(catalogs, catalog_));
+                         NearestNames(catalog_, catalogs));
     }
     return arrow::Status::KeyError("there is no table ", table_.ToString(), " in catalog ",
                                    catalog_, " (", uri_, "): ", hint);

@@ -2,7 +2,6 @@
 // map that goes along.
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -14,6 +13,7 @@
 #include "layout/depth.h"
 #include "spec/property_names.h"
 #include "table/run_tag.h"
+#include "util/number.h"
 #include "util/status.h"
 #include "util/uuid.h"
 
@@ -24,12 +24,9 @@ namespace {
 constexpr size_t kFilesPerManifest = 2000;
 
 arrow::Result<int64_t> ParseSnapshotId(const std::string& text) {
-  int64_t id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) {
-    return Invalid("\"{}\" is not a snapshot id", text);
-  }
-  return id;
+  const auto id = ParseNumber<int64_t>(text);
+  if (!id) return Invalid("\"{}\" is not a snapshot id", text);
+  return *id;
 }
 
 /// The data files of output units, in manifests of whole cubes.
@@ -90,7 +87,7 @@ arrow::Status CheckSchemaUnchanged(const TableMetadata& parent, const Outputs& o
 
 /// What this version cannot rewrite must not have come between plan and commit.
 arrow::Status CheckStillSupported(const LoadedTable& parent, const SnapshotFiles& files) {
-  const arrow::Status supported = CheckSupported(parent.metadata, files);
+  arrow::Status supported = CheckSupported(parent.metadata, files);
   if (supported.ok()) return supported;
   return Conflict("the table changed and cannot be committed to: {}", supported.message());
 }
@@ -249,6 +246,7 @@ arrow::Result<CommitResult> IcebergTable::CommitRewrite(
         AddOutputs(selection.outputs, commit.spec, commit.run_id, base->sequence_number, &outputs));
   }
   std::vector<std::string> removed;
+  removed.reserve(sources.size());
   for (const auto& source : sources) removed.push_back(source.id);
   RunRecord run = commit.run;
   ARROW_ASSIGN_OR_RAISE(const auto pinned, Files());

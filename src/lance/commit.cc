@@ -13,6 +13,7 @@
 #include "layout/cube_map.h"
 #include "layout/depth.h"
 #include "util/crash_point.h"
+#include "util/number.h"
 #include "util/status.h"
 #include "util/uuid.h"
 
@@ -256,7 +257,8 @@ arrow::Result<uint64_t> LanceTable::Resolve(const arrow::Status& outcome,
 }
 
 arrow::Result<CommitResult> LanceTable::Finish(uint64_t version, const std::string& before,
-                                               int attempts, std::optional<LayoutRecord> record) {
+                                               int attempts,
+                                               const std::optional<LayoutRecord>& record) {
   CommitResult result;
   result.snapshot_before = before;
   result.snapshot_after = std::to_string(version);
@@ -273,6 +275,7 @@ arrow::Result<CommitResult> LanceTable::CommitRewrite(
     const RewriteCommit& commit, const std::function<arrow::Status()>& before_swap) {
   ARROW_ASSIGN_OR_RAISE(auto fragments, Named(NewFragments::Of(commit)));
   std::vector<OutputUnit> units;
+  units.reserve(fragments.units.size());
   for (const auto* unit : fragments.units) units.push_back(*unit);
   RunRecord run = commit.run;
   run.run_id = commit.run_id;
@@ -342,7 +345,7 @@ arrow::Result<CommitResult> LanceTable::CommitRewrite(
         StampedGroup(GroupId(commit, i), fragments.groups[i], record.field_ids));
   }
   for (const auto& unit : units) (void)version_->dataset->DeleteFile(RowsFilePath(unit.id));
-  return Finish(*version, commit.base_snapshot, attempt, std::move(record));
+  return Finish(*version, commit.base_snapshot, attempt, record);
 }
 
 arrow::Result<CommitResult> LanceTable::CommitWrite(
@@ -400,7 +403,7 @@ arrow::Result<CommitResult> LanceTable::CommitWrite(
     record = RecordOf(run, *commit.spec, *version);
     record->groups.push_back(StampedGroup(commit.run_id, fragments, record->field_ids));
   }
-  return Finish(*version, commit.base_snapshot, attempt, std::move(record));
+  return Finish(*version, commit.base_snapshot, attempt, record);
 }
 
 }  // namespace thalweg::lance

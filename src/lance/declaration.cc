@@ -1,13 +1,13 @@
 #include "lance/declaration.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "key/key_type.h"
 #include "lance/property_names.h"
 #include "spec/column_count.h"
 #include "util/edit_distance.h"
 #include "util/json.h"
+#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::lance {
@@ -74,11 +74,9 @@ arrow::Status ReadSettings(const Properties& config, ClusteringSpec* spec) {
     }
   }
   if (auto it = config.find(property::kTheta); it != config.end()) {
-    double theta = 0;
-    const char* end = it->second.data() + it->second.size();
-    const auto [stop, error] = std::from_chars(it->second.data(), end, theta);
-    if (error == std::errc() && stop == end && theta > 0 && theta < 1) {
-      spec->theta = theta;
+    const auto theta = ParseNumber<double>(it->second);
+    if (theta && *theta > 0 && *theta < 1) {
+      spec->theta = *theta;
     } else {
       first = Malformed(property::kTheta, it->second, "a number between 0 and 1");
     }
@@ -269,20 +267,15 @@ arrow::Result<ClusteringColumn> ResolveTopLevelColumn(const Description& descrip
     if (field.name == name) return ClusteringColumn{name, field.id};
   }
   const std::string outer = name.substr(0, name.find('.'));
-  std::string similar, all;
-  for (size_t i = 0; i < description.fields.size(); ++i) {
-    const std::string& other = description.fields[i].name;
-    if (outer.size() < name.size() && other == outer) {
+  std::vector<std::string> names;
+  names.reserve(description.fields.size());
+  for (const auto& field : description.fields) {
+    if (outer.size() < name.size() && field.name == outer) {
       return Usage("column \"{}\" is nested; clustering columns are top-level columns", name);
     }
-    if (EditDistance(name, other) <= std::max<size_t>(1, name.size() / 3)) {
-      similar += (similar.empty() ? "" : ", ") + other;
-    }
-    if (i < 20) all += (i == 0 ? "" : ", ") + other;
+    names.push_back(field.name);
   }
-  if (!similar.empty()) return Usage("no column \"{}\"; similar: {}", name, similar);
-  return Usage("no column \"{}\"; the dataset has: {}{}", name, all,
-               description.fields.size() > 20 ? ", …" : "");
+  return Usage("no column \"{}\"; {}", name, NamesInstead(name, names, "dataset"));
 }
 
 }  // namespace thalweg::lance

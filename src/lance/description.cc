@@ -1,8 +1,8 @@
 #include "lance/description.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::lance {
@@ -176,16 +176,6 @@ arrow::Result<std::shared_ptr<const Version>> LoadVersion(const std::string& uri
                                                           uint64_t version) {
   ARROW_ASSIGN_OR_RAISE(auto dataset, Dataset::Open(uri, options, version));
   return ReadVersion(std::move(dataset));
-}
-
-std::optional<int64_t> ParseCount(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || value < 0 ||
-      text[0] == '-') {
-    return std::nullopt;
-  }
-  return value;
 }
 
 }  // namespace thalweg::lance

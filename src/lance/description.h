@@ -91,7 +91,4 @@ arrow::Result<std::shared_ptr<const Version>> LoadVersion(const std::string& uri
                                                           uint64_t version = 0);
 arrow::Result<std::shared_ptr<const Version>> ReadVersion(std::shared_ptr<const Dataset> dataset);
 
-/// Digits of a number that is not negative, nothing else.
-std::optional<int64_t> ParseCount(std::string_view text);
-
 }  // namespace thalweg::lance

@@ -9,6 +9,7 @@
 #include "lance/lance_table_internal.h"
 #include "lance/property_names.h"
 #include "table/run_tag.h"
+#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::lance {

@@ -6,6 +6,7 @@
 #include "lance/lance_table_internal.h"
 #include "lance/property_names.h"
 #include "layout/cube_map.h"
+#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::lance {
@@ -34,6 +35,7 @@ class RewriteClasses {
 
   int Of(uint64_t fragment) {
     std::vector<bool> covered;
+    covered.reserve(covers_.size());
     for (const auto& segment : covers_) covered.push_back(segment.contains(fragment));
     return classes_.emplace(std::move(covered), static_cast<int>(classes_.size())).first->second;
   }

@@ -214,7 +214,7 @@ class LanceTable : public Table {
   /// Stores the record of what was committed, as far as that can be done, and pins what is there
   /// now.
   arrow::Result<CommitResult> Finish(uint64_t version, const std::string& before, int attempts,
-                                     std::optional<LayoutRecord> record);
+                                     const std::optional<LayoutRecord>& record);
 
   const std::string name_;
   const std::string uri_;

@@ -11,6 +11,7 @@
 #include "lance/property_names.h"
 #include "table/run_tag.h"
 #include "util/json.h"
+#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::lance {
@@ -271,6 +272,10 @@ std::string RecordToText(const LayoutRecord& record) {
   if (run.prediction_correction != 1) {
     PutDepth("prediction-correction", run.prediction_correction, &json);
   }
+  if (run.theta > 0) {
+    json["theta"] = run.theta;
+    json["settled"] = run.settled;
+  }
   size_t fragments = 0;
   Json& groups = json["groups"] = Json::array();
   for (const auto& group : record.groups) {
@@ -280,6 +285,7 @@ std::string RecordToText(const LayoutRecord& record) {
   // Ids and hashes take less than 16 bytes a fragment; the rest is the model's.
   const size_t bound = kMostRecordBytes + 12 * fragments;
   std::vector<ColumnQuantiles> columns;
+  columns.reserve(run.quantiles.size());
   for (const auto& column : run.quantiles) columns.push_back(ShortenStrings(column));
   std::string text;
   for (size_t most = kMostQuantiles;; most /= 2) {
@@ -330,6 +336,12 @@ arrow::Result<LayoutRecord> ParseRecord(const std::string& key, std::string_view
   ARROW_ASSIGN_OR_RAISE(run.achieved_depth, FindDepth(json, "achieved-depth", what));
   ARROW_ASSIGN_OR_RAISE(const double correction, FindDepth(json, "prediction-correction", what));
   if (correction > 0) run.prediction_correction = correction;
+  ARROW_ASSIGN_OR_RAISE(const double theta, FindDepth(json, "theta", what));
+  if (theta > 0 && theta < 1) {
+    run.theta = theta;
+    const auto settled = json.find("settled");
+    run.settled = settled != json.end() && settled->is_boolean() && settled->get<bool>();
+  }
   ARROW_ASSIGN_OR_RAISE(const Json* groups, GetArray(json, "groups", what));
   std::set<std::string> group_ids;
   std::set<uint64_t> fragment_ids;

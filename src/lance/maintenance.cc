@@ -7,6 +7,7 @@
 #include "lance/lance_table_internal.h"
 #include "lance/property_names.h"
 #include "util/crash_point.h"
+#include "util/number.h"
 #include "util/status.h"
 #include "util/units.h"
 

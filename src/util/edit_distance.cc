@@ -1,8 +1,9 @@
 #include "util/edit_distance.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
-#include <vector>
 
 namespace thalweg {
 
@@ -21,6 +22,32 @@ size_t EditDistance(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
+}
+
+std::string NamesInstead(std::string_view wanted, const std::vector<std::string>& names,
+                         std::string_view owner) {
+  constexpr size_t kShown = 20;
+  std::vector<std::string_view> similar;
+  for (const auto& name : names) {
+    if (EditDistance(wanted, name) <= std::max<size_t>(1, wanted.size() / 3)) {
+      similar.push_back(name);
+    }
+  }
+  if (!similar.empty()) return fmt::format("similar: {}", fmt::join(similar, ", "));
+  const auto end = names.begin() + static_cast<ptrdiff_t>(std::min(names.size(), kShown));
+  return fmt::format("the {} has: {}{}", owner, fmt::join(names.begin(), end, ", "),
+                     names.size() > kShown ? ", …" : "");
+}
+
+std::string NearestNames(std::string_view wanted, std::vector<std::string> names) {
+  constexpr size_t kShown = 5;
+  std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) {
+    return EditDistance(a, wanted) < EditDistance(b, wanted);
+  });
+  const size_t more = names.size() - std::min(names.size(), kShown);
+  names.resize(names.size() - more);
+  const std::string rest = more > 0 ? fmt::format(" and {} more", more) : "";
+  return fmt::format("{}{}", fmt::join(names, ", "), rest);
 }
 
 }  // namespace thalweg
