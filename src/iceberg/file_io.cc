@@ -170,7 +170,7 @@ arrow::Status ListInto(const std::string& path, const std::string& location, boo
       // Links to folders are not followed: they may lead out of the table or round in circles.
       if (recursive && S_ISDIR(link.st_mode)) {
         ARROW_RETURN_NOT_OK(
-            ListInto(path + "/" + name, JoinLocation(location, name), recursive, files));
+            ListInto(JoinLocation(path, name), JoinLocation(location, name), recursive, files));
       }
     } else if (S_ISREG(info.st_mode)) {
       files->push_back({JoinLocation(location, name), info.st_size,

@@ -192,7 +192,7 @@ void ReadEntry(AvroDecoder* in, const AvroType& record, ManifestEntry* entry) {
 
 arrow::Result<ManifestHeader> ReadHeader(const AvroFileReader& file) {
   ManifestHeader header;
-  auto text = [&](std::string_view key, std::string fallback) {
+  auto text = [&](std::string_view key, const std::string& fallback) {
     auto it = file.metadata().find(key);
     return it == file.metadata().end() ? fallback : it->second;
   };

@@ -119,7 +119,7 @@ class Writer : public ParquetFileWriter {
         metrics_(schema_, options.metrics, options.clustering_field_ids) {}
 
   ~Writer() override {
-    if (!done_) (void)Discard();
+    if (!done_) (void)Writer::Discard();
   }
 
   arrow::Status Start() {

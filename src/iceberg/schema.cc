@@ -301,7 +301,7 @@ arrow::Result<std::shared_ptr<arrow::DataType>> TypeToArrow(const Type& type,
         ARROW_ASSIGN_OR_RAISE(auto inner, FieldToArrow(field, path));
         fields.push_back(std::move(inner));
       }
-      if (type.kind == TypeKind::kStruct) return arrow::struct_(std::move(fields));
+      if (type.kind == TypeKind::kStruct) return arrow::struct_(fields);
       if (type.kind == TypeKind::kList) return arrow::list(fields[0]);
       return std::make_shared<arrow::MapType>(fields[0], fields[1]);
     }

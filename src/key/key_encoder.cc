@@ -89,8 +89,8 @@ arrow::Result<KeyEncoder> KeyEncoder::Deserialize(std::string_view bytes) {
     return Invalid("serialised key encoder: unknown curve {}", int{bytes[5]});
   }
   const auto curve = static_cast<Curve>(bytes[5]);
-  const int bits = bytes[6];
-  const int columns = bytes[7];
+  const int bits = static_cast<uint8_t>(bytes[6]);
+  const int columns = static_cast<uint8_t>(bytes[7]);
   if (columns < 1 || columns > 4) return Invalid("serialised key encoder: {} columns", columns);
   bytes.remove_prefix(kHeader);
   std::vector<ColumnModel> models;

@@ -98,6 +98,7 @@ struct ColumnModel::Impl {
       tree_is_exact = wide.back() - wide.front() <= UINT64_MAX;
       if (!tree_is_exact) return;
       std::vector<uint64_t> offsets;
+      offsets.reserve(wide.size());
       for (MappedValue value : wide) offsets.push_back(static_cast<uint64_t>(value - wide.front()));
       tree = RankTree(offsets);
     }

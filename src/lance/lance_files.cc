@@ -122,6 +122,7 @@ arrow::Result<std::vector<Table::FileSize>> LanceTable::FilesOfRun(
     }
   }
   std::vector<FileSize> files;
+  files.reserve(found.size());
   for (const auto& [path, bytes] : found) files.push_back({path, bytes});
   return files;
 }

@@ -96,7 +96,7 @@ class LanceOutputFile : public OutputFile {
   }
 
   ~LanceOutputFile() override {
-    if (!finished_) (void)Discard();
+    if (!finished_) (void)LanceOutputFile::Discard();
   }
 
   arrow::Status Write(const arrow::RecordBatch& batch) override {

@@ -304,6 +304,7 @@ CompletedCubeMap CompleteCubeMap(const std::optional<CubeMap>& map, const std::v
   std::set<std::string> cubes_touched;
   // By id: the result does not depend on the order of the listing.
   std::vector<const Unit*> units;
+  units.reserve(live.size());
   for (const Unit& unit : live) units.push_back(&unit);
   std::sort(units.begin(), units.end(), [](const Unit* a, const Unit* b) { return a->id < b->id; });
   for (const Unit* unit : units) {

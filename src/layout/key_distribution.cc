@@ -305,7 +305,7 @@ void Spread(const Axis& axis, const KeyType& type, const std::vector<Piece>& pie
         shares.Add(from, to, piece->mass / (to - from));
       }
     }
-    densities.Drain([&](size_t i, double density) {
+    densities.Drain([&, prefix = prefix](size_t i, double density) {
       (*spans)[i] += density * axis.Distance(i, i + 1, prefix);
     });
   }

@@ -58,6 +58,7 @@ std::string TooSmall(const std::vector<Item>& candidates, const Budgets& budgets
     if (measure.budget < 0) continue;
     auto size = [&](const Item* item) { return measure.of(TotalsOf({item})); };
     std::vector<const Item*> order;
+    order.reserve(candidates.size());
     for (const Item& item : candidates) order.push_back(&item);
     std::stable_sort(order.begin(), order.end(),
                      [&](const Item* a, const Item* b) { return size(a) < size(b); });
@@ -74,7 +75,7 @@ std::string TooSmall(const std::vector<Item>& candidates, const Budgets& budgets
       if (usefulness.useful()) break;
     }
     const Totals totals = TotalsOf(smallest);
-    const std::string needs =
+    std::string needs =
         fmt::format("the smallest useful rewrite needs {} of {} ({} rows); {} is {}: raise it",
                     Plural(totals.units, "unit", "units"), FormatBytes(totals.bytes),
                     FormatCount(totals.rows), measure.option, measure.text(measure.budget));

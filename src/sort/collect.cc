@@ -189,10 +189,12 @@ arrow::Result<CollectedRows> RowCollection::Run() {
       MakeCurveBins(fitted_.row_sample, fitted_.encoder.curve(), fitted_.encoder.bits_per_dim(),
                     static_cast<int>(key_columns_.size()), begin_, end_);
   std::vector<Key128> borders;
+  borders.reserve(result.bins.size());
   for (const CurveBin& bin : result.bins) borders.push_back(bin.begin);
   bins_ = KeyRanges(std::move(borders), fitted_.encoder.key_bits());
 
   std::vector<Worker> workers;
+  workers.reserve(static_cast<size_t>(context_.threads));
   for (int thread = 0; thread < context_.threads; ++thread) {
     workers.push_back({Collector(schema_, context_.memory),
                        std::vector<int64_t>(result.bins.size(), 0),

@@ -10,6 +10,7 @@
 #include <arrow/util/byte_size.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -413,7 +414,7 @@ arrow::Result<std::vector<int64_t>> RowWeights(const arrow::RecordBatch& batch) 
       mean += static_cast<double>(bytes) / static_cast<double>(n);
     }
   }
-  const auto fixed = static_cast<int64_t>(mean + 0.5);
+  const auto fixed = int64_t{std::llround(mean)};
   for (int64_t& weight : weights) weight += std::max<int64_t>(1, fixed);
   return weights;
 }

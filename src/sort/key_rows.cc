@@ -27,6 +27,7 @@ arrow::Result<KeyVector> KeyVector::Encode(const KeyEncoder& encoder,
                                            const arrow::RecordBatch& batch,
                                            const std::vector<int>& key_columns) {
   std::vector<std::shared_ptr<arrow::Array>> columns;
+  columns.reserve(key_columns.size());
   for (int column : key_columns) columns.push_back(batch.column(column));
   KeyVector result;
   if (encoder.wide()) {

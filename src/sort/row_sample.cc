@@ -48,7 +48,7 @@ arrow::Result<std::shared_ptr<arrow::RecordBatch>> DecodeDictionaries(
                                   std::move(columns));
 }
 
-RowSample::RowSample(std::shared_ptr<arrow::Schema> schema)
+RowSample::RowSample(const std::shared_ptr<arrow::Schema>& schema)
     : schema_(WithoutDictionaries(*schema)), threshold_(std::numeric_limits<uint64_t>::max()) {}
 
 int64_t RowSample::Capacity() const {
@@ -98,7 +98,7 @@ arrow::Status RowSample::Prune() {
     candidates_[i].row = RowAddress(0, i);
   }
   ARROW_ASSIGN_OR_RAISE(auto kept, gatherer.Gather(rows.data(), keep));
-  chunks_.assign(1, std::move(kept));
+  chunks_.assign(1, kept);
   return arrow::Status::OK();
 }
 

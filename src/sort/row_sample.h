@@ -14,7 +14,7 @@ namespace thalweg {
 /// result does not depend on how the rows were split.
 class RowSample {
  public:
-  explicit RowSample(std::shared_ptr<arrow::Schema> schema);
+  explicit RowSample(const std::shared_ptr<arrow::Schema>& schema);
 
   /// Row i of `batch` has the address first_address + i, or addresses[i] where given.
   arrow::Status Add(const arrow::RecordBatch& batch, uint64_t first_address,

@@ -48,7 +48,7 @@ arrow::Status SpilledRows::Partition::Add(const arrow::RecordBatch& batch, Spill
 arrow::Status SpilledRows::Scatter(Collector& collector) {
   return collector.Flush(
       ranges_, piece_bytes_,
-      [&](int range, std::shared_ptr<arrow::RecordBatch> batch) -> arrow::Status {
+      [&](int range, const std::shared_ptr<arrow::RecordBatch>& batch) -> arrow::Status {
         ARROW_RETURN_NOT_OK(context_.CheckStop());
         ARROW_ASSIGN_OR_RAISE(SpillExtent extent, file_->Write(*batch));
         std::lock_guard<std::mutex> lock(mutex_);
@@ -99,12 +99,12 @@ arrow::Status SpilledRows::Split(Partition partition, std::vector<Partition>* ou
       if (partition.rows > 0) out->push_back(std::move(partition));
       return arrow::Status::OK();
     }
-    for (Piece& piece : partition.pieces) {  // rows of one key stream through as they came
+    for (const Piece& piece : partition.pieces) {  // rows of one key stream through as they came
       Partition one;
       one.rows = piece.rows;
       one.bytes = piece.bytes;
       one.sorted = true;
-      one.pieces.push_back(std::move(piece));
+      one.pieces.push_back(piece);
       out->push_back(std::move(one));
     }
     return arrow::Status::OK();
@@ -122,7 +122,7 @@ arrow::Status SpilledRows::Split(Partition partition, std::vector<Partition>* ou
   Collector collector(schema_, context_.memory);
   auto flush = [&] {
     return collector.Flush(ranges, piece_bytes_,
-                           [&](int range, std::shared_ptr<arrow::RecordBatch> batch) {
+                           [&](int range, const std::shared_ptr<arrow::RecordBatch>& batch) {
                              ARROW_ASSIGN_OR_RAISE(SpillExtent extent, file_->Write(*batch));
                              return parts[range].Add(*batch, extent);
                            });

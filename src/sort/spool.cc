@@ -37,7 +37,7 @@ class SpooledSource : public RowSource {
   arrow::Result<std::unique_ptr<RowStream>> OpenPart(int part,
                                                      const std::vector<int>& columns) override;
 
-  arrow::Status Add(SortContext& context, RowBatch input);
+  arrow::Status Add(SortContext& context, const RowBatch& input);
   void Finish();
 
   std::shared_ptr<SpillFile> spill() const { return spill_; }
@@ -113,7 +113,7 @@ arrow::Status SpooledSource::Spill(SortContext& context) {
   return arrow::Status::OK();
 }
 
-arrow::Status SpooledSource::Add(SortContext& context, RowBatch input) {
+arrow::Status SpooledSource::Add(SortContext& context, const RowBatch& input) {
   // Large batches are cut, so that each can be read back within the budget.
   const int64_t total = ReferencedBytes(*input.batch);
   const int64_t limit = context.memory->limit();
@@ -176,7 +176,7 @@ arrow::Result<std::unique_ptr<RowSource>> SpoolStream(std::unique_ptr<RowSource>
       ARROW_RETURN_NOT_OK(context.CheckStop());
       ARROW_ASSIGN_OR_RAISE(auto batch, stream->Next());
       if (!batch) break;
-      ARROW_RETURN_NOT_OK(spooled->Add(context, std::move(*batch)));
+      ARROW_RETURN_NOT_OK(spooled->Add(context, *batch));
     }
   }
   spooled->Finish();

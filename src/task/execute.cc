@@ -95,6 +95,7 @@ arrow::Result<std::vector<TaskEnvelope>> PrepareTasks(Table& table, const Cluste
   std::vector<TaskEnvelope> tasks;
   for (const Selection& selection : plan.selections) {
     std::vector<std::string> ids;
+    ids.reserve(selection.units.size());
     for (const int unit : selection.units) ids.push_back(layout.units[unit].id);
     ARROW_ASSIGN_OR_RAISE(auto sources, table.Describe(ids));
     ARROW_ASSIGN_OR_RAISE(

@@ -108,6 +108,7 @@ class ParquetInput : public InputFile {
       ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::RecordBatchReader> batches,
                             reader->GetRecordBatchReader({part}, leaves));
       std::vector<int> positions;
+      positions.reserve(columns.size());
       for (const int column : columns) {
         positions.push_back(static_cast<int>(
             std::lower_bound(ascending.begin(), ascending.end(), column) - ascending.begin()));
@@ -164,6 +165,7 @@ class IpcInput : public InputFile {
     ascending.erase(std::unique(ascending.begin(), ascending.end()), ascending.end());
     ARROW_ASSIGN_OR_RAISE(auto reader, OpenReader(ascending));
     std::vector<int> positions;
+    positions.reserve(columns.size());
     for (const int column : columns) {
       positions.push_back(static_cast<int>(
           std::lower_bound(ascending.begin(), ascending.end(), column) - ascending.begin()));
@@ -238,6 +240,7 @@ class CsvInput : public InputFile {
   arrow::Result<std::unique_ptr<RowStream>> Open(int part, const std::vector<int>& columns,
                                                  uint64_t first_address) override {
     std::vector<std::string> names;
+    names.reserve(columns.size());
     for (const int column : columns) names.push_back(schema_->field(column)->name());
     ARROW_ASSIGN_OR_RAISE(auto reader, OpenReader(std::move(names)));
     return std::make_unique<ReaderStream>(

@@ -214,11 +214,15 @@ class Optimizer {
       return Conflict("gave up after {} conflicts: {}", report_.replans + 1, conflict.message());
     }
     std::uniform_real_distribution<double> jitter(0.5, 1.5);
-    double wait = options_.backoff_seconds * (1 << std::min(report_.replans, 6)) * jitter(random_);
+    const double wait =
+        options_.backoff_seconds * (1 << std::min(report_.replans, 6)) * jitter(random_);
     ++report_.replans;
-    for (; wait > 0; wait -= 0.05) {
+    using Clock = std::chrono::steady_clock;
+    const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                          std::chrono::duration<double>(wait));
+    for (auto now = Clock::now(); now < until; now = Clock::now()) {
       ARROW_RETURN_NOT_OK(options_.execute.stop.Poll());
-      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(wait, 0.05)));
+      std::this_thread::sleep_until(std::min(until, now + std::chrono::milliseconds(50)));
     }
     ARROW_RETURN_NOT_OK(table_.Refresh());
     // What came in between may have made the table one that cannot be rewritten.

@@ -148,6 +148,7 @@ arrow::Result<std::vector<OutputUnit>> OutputCollector::Outputs(int64_t expected
 std::vector<OutputUnit> OutputCollector::Finished() const {
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<OutputUnit> units;
+  units.reserve(files_.size());
   for (const auto& [placement, file] : files_) units.push_back(file.unit);
   return units;
 }

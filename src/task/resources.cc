@@ -1,5 +1,6 @@
 #include "task/resources.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ int64_t LimitIn(const std::string& path) {
 int64_t LowestLimit(const std::string& root, std::string group, const std::string& file) {
   int64_t lowest = INT64_MAX;
   while (true) {
-    lowest = std::min(lowest, LimitIn(root + group + "/" + file));
+    lowest = std::min(lowest, LimitIn(fmt::format("{}{}/{}", root, group, file)));
     const size_t slash = group.rfind('/');
     if (group.empty() || slash == std::string::npos) return lowest;
     group.resize(slash);

@@ -24,6 +24,7 @@ bool SameSources(const TaskEnvelope& a, const TaskEnvelope& b) {
 
 std::vector<std::string> SourceIds(const TaskEnvelope& task) {
   std::vector<std::string> ids;
+  ids.reserve(task.sources.size());
   for (const auto& unit : task.sources) ids.push_back(unit.id);
   return ids;
 }
