@@ -1,13 +1,17 @@
 """Small real tables for the crash and race campaigns, in both kinds of catalog, and what is asked of them."""
 
 import json
+import multiprocessing
 import os
 import random
 import sqlite3
 import subprocess
 import time
 import uuid
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -72,6 +76,58 @@ def start_paused(arguments: list[str], point: str) -> subprocess.Popen:
         assert process.poll() is None and time.monotonic() < deadline, "the run did not reach its pause"
         time.sleep(0.02)
     return process
+
+
+class Race:
+    """Loops that work on one table at once, each in a process of its own; at scale 1 for a minute."""
+
+    ROWS = 200  # of an append
+
+    def __init__(self):
+        self.context = multiprocessing.get_context("spawn")
+        self.results = self.context.Queue()
+        self.until = time.time() + max(12.0, 60.0 * SCALE)
+        self.processes = []
+
+    def start(self, role: str, loop: Callable, *arguments: Any) -> None:
+        """Runs loop(*arguments, until), which returns what it did when that time has come."""
+        process = self.context.Process(target=run_loop, args=(role, loop, (*arguments, self.until), self.results))
+        self.processes.append(process)
+        process.start()
+
+    def finish(self) -> dict[str, list]:
+        """What the loops did, by their roles."""
+        patience = max(0.0, self.until - time.time()) + 180
+        done = defaultdict(list)
+        for _ in self.processes:
+            role, result = self.results.get(timeout=patience)
+            done[role].append(result)
+        for process in self.processes:
+            process.join(timeout=60)
+            assert process.exitcode == 0
+        return done
+
+
+def run_loop(role: str, loop: Callable, arguments: tuple, results) -> None:
+    results.put((role, loop(*arguments)))
+
+
+def optimize_loop(command: list[str], until: float) -> tuple[list[tuple[int, str]], int]:
+    """Exit code and error of each run, and how many committed."""
+    codes, committed = [], 0
+    while time.time() < until:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        codes.append((done.returncode, done.stderr.strip()[-300:]))
+        committed += done.returncode == 0 and '"committed"' in done.stdout
+    return codes, committed
+
+
+def check_optimizers(optimizers: list, seed: int, also: Callable[[int, str], bool] = lambda code, error: False) -> None:
+    """Each committed often enough, and ended otherwise only in a conflict, or as `also` allows."""
+    for codes, committed in optimizers:
+        wrong = [(code, error) for code, error in codes if code not in (0, 3) and not also(code, error)]
+        assert not wrong, f"seed {seed}: {wrong[:3]}"
+        assert committed >= max(1, int(5 * SCALE)), f"seed {seed}: {codes}"
 
 
 class SqliteLake(Lake):

@@ -3,34 +3,31 @@
 Sized by THALWEG_CAMPAIGN_SCALE: at 1 it runs for a minute, and asks for 5 rewrites of each optimizer and 50 appends.
 """
 
-import multiprocessing
 import random
-import subprocess
 import time
 
 import pyarrow as pa
 import pyarrow.compute  # noqa: F401
 import pytest
-from campaign_tools import SCALE, campaign_seeds
+from campaign_tools import SCALE, Race, campaign_seeds, check_optimizers, optimize_loop
 from lance_test_tools import lance, make_events, multiset, needs_lance, numbered_rows
 from thalweg_test_tools import PROGRAM
 
 pytestmark = needs_lance
 
-SECONDS = max(12.0, 60.0 * SCALE)
-ROWS = 200  # of an append
+ROWS = Race.ROWS
 
 
-def append_loop(path: str, first_id: int, until: float, result) -> None:
+def append_loop(path: str, first_id: int, until: float) -> int:
     appended = 0
     while time.time() < until:
         lance.write_dataset(numbered_rows(ROWS, first_id + appended * ROWS), path, mode="append")
         appended += 1
         time.sleep(0.1)
-    result.put(("appends", appended))
+    return appended
 
 
-def delete_loop(path: str, seed: int, until: float, result) -> None:
+def delete_loop(path: str, seed: int, until: float) -> list[int]:
     """Deletes three rows at a time of those that are there; which ones it got through with."""
     rng, deleted = random.Random(seed), []
     while time.time() < until:
@@ -42,16 +39,7 @@ def delete_loop(path: str, seed: int, until: float, result) -> None:
         except OSError:
             pass  # another commit was in the way, again and again
         time.sleep(0.8)
-    result.put(("deletes", deleted))
-
-
-def optimize_loop(command: list[str], until: float, result) -> None:
-    codes, committed = [], 0
-    while time.time() < until:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        codes.append((done.returncode, done.stderr.strip()[-300:]))
-        committed += done.returncode == 0 and '"committed"' in done.stdout
-    result.put(("optimizer", (codes, committed)))
+    return deleted
 
 
 @pytest.mark.campaign
@@ -60,33 +48,17 @@ def test_concurrent_writers_lose_and_resurrect_nothing(lake):
     table = make_events(lake, 4)
     table.dataset.create_scalar_index("id", "BTREE")
     written = [numbered_rows(500, first) for first in range(0, 2000, 500)]
-    context = multiprocessing.get_context("spawn")
-    result = context.Queue()
-    until = time.time() + SECONDS
     command = [str(PROGRAM), "optimize", str(table.path), "--json", "--memory", "256MiB", "--threads", "1"]
     command += ["--target-rows-per-fragment", "400"]
-    path = str(table.path)
-    processes = [
-        context.Process(target=append_loop, args=(path, 2000, until, result)),
-        context.Process(target=delete_loop, args=(path, seed, until, result)),
-        context.Process(target=optimize_loop, args=(command, until, result)),
-        context.Process(target=optimize_loop, args=(command, until, result)),
-    ]
-    for process in processes:
-        process.start()
-    reports = [result.get(timeout=SECONDS + 180) for _ in processes]
-    for process in processes:
-        process.join(timeout=60)
-        assert process.exitcode == 0
-
-    appends = next(value for name, value in reports if name == "appends")
-    deleted = next(value for name, value in reports if name == "deletes")
-    optimizers = [value for name, value in reports if name == "optimizer"]
+    race = Race()
+    race.start("appender", append_loop, str(table.path), 2000)
+    race.start("deleter", delete_loop, str(table.path), seed)
+    race.start("optimizer", optimize_loop, command)
+    race.start("optimizer", optimize_loop, command)
+    done = race.finish()
+    (appends,), (deleted,), optimizers = done["appender"], done["deleter"], done["optimizer"]
     print(f"{appends} appends, {len(deleted) // 3} deletes, rewrites {[committed for _, committed in optimizers]}")
-    for codes, committed in optimizers:
-        wrong = [(code, error) for code, error in codes if code not in (0, 3)]
-        assert not wrong, f"seed {seed}: {wrong[:3]}"
-        assert committed >= max(1, int(5 * SCALE)), f"seed {seed}: {codes}"
+    check_optimizers(optimizers, seed)
     assert appends >= int(50 * SCALE) and deleted
 
     written += [numbered_rows(ROWS, 2000 + number * ROWS) for number in range(appends)]

@@ -3,9 +3,7 @@
 Sized by THALWEG_CAMPAIGN_SCALE: at 1 it runs for a minute, and asks for 5 rewrites of each optimizer and 50 appends.
 """
 
-import multiprocessing
 import random
-import subprocess
 import sys
 import time
 
@@ -14,12 +12,15 @@ import pyarrow as pa
 import pytest
 from campaign_tools import (
     SCALE,
+    Race,
     SqliteLake,
     campaign_seeds,
+    check_optimizers,
     commit_position_delete,
     expected,
     ids_and_sum,
     make_rows,
+    optimize_loop,
 )
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, ValidationException
@@ -27,11 +28,10 @@ from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
 from pyiceberg.table.snapshots import Operation
 from thalweg_test_tools import PROGRAM
 
-SECONDS = max(12.0, 60.0 * SCALE)
-ROWS = 200  # of an append
+ROWS = Race.ROWS
 
 
-def append_loop(folder, seed: int, until: float, result) -> None:
+def append_loop(folder, seed: int, until: float) -> int:
     lake, rng = reopen(folder), np.random.default_rng(seed)
     appended = 0
     while time.time() < until:
@@ -44,11 +44,11 @@ def append_loop(folder, seed: int, until: float, result) -> None:
                 continue
         appended += 1
         time.sleep(0.05)
-    result.put(("appends", appended))
+    return appended
 
 
-def delete_loop(folder, seed: int, until: float, result) -> None:
-    """Deletes a few ids of early appends, rewriting the files that hold them."""
+def delete_loop(folder, seed: int, until: float) -> list[int]:
+    """Deletes a few ids of early appends, rewriting the files that hold them; the first of each three."""
     lake, rng = reopen(folder), random.Random(seed)
     deleted = []
     while time.time() < until:
@@ -60,16 +60,7 @@ def delete_loop(folder, seed: int, until: float, result) -> None:
         except (CommitFailedException, ValidationException):
             pass
         time.sleep(0.4)
-    result.put(("deletes", deleted))
-
-
-def optimize_loop(command, until: float, result) -> None:
-    codes, committed = [], 0
-    while time.time() < until:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        codes.append((done.returncode, done.stderr.strip()[-300:]))
-        committed += done.returncode == 0 and '"committed"' in done.stdout
-    result.put(("optimizer", (codes, committed)))
+    return deleted
 
 
 def reopen(folder):
@@ -82,40 +73,23 @@ def test_concurrent_writers_lose_and_resurrect_nothing(tmp_path):
     seed = campaign_seeds()[1]
     lake = SqliteLake(tmp_path)
     rng = np.random.default_rng(seed)
-    context = multiprocessing.get_context("spawn")
-    result = context.Queue()
-    until = time.time() + SECONDS
     command = [str(PROGRAM), *lake.command("optimize", "--json", "--memory", "256MiB", "--threads", "1")]
-    processes = [
-        context.Process(target=append_loop, args=(tmp_path, seed, until, result)),
-        context.Process(target=delete_loop, args=(tmp_path, seed + 1, until, result)),
-        context.Process(target=optimize_loop, args=(command, until, result)),
-        context.Process(target=optimize_loop, args=(command, until, result)),
-    ]
-    for process in processes:
-        process.start()
-    time.sleep(max(0.0, until - time.time() - 1.5))
+    race = Race()
+    race.start("appender", append_loop, tmp_path, seed)
+    race.start("deleter", delete_loop, tmp_path, seed + 1)
+    race.start("optimizer", optimize_loop, command)
+    race.start("optimizer", optimize_loop, command)
+    time.sleep(max(0.0, race.until - time.time() - 1.5))
     victim = None
     while victim is None:  # near the end: from then on the table is one that is not supported yet
         try:
             victim = commit_position_delete(lake.table())
         except (CommitFailedException, StopIteration):
             continue
-    reports = [result.get(timeout=180) for _ in processes]
-    for process in processes:
-        process.join(timeout=60)
-        assert process.exitcode == 0
-
-    appends = next(value for name, value in reports if name == "appends")
-    deleted = next(value for name, value in reports if name == "deletes")
-    optimizers = [value for name, value in reports if name == "optimizer"]
+    done = race.finish()
+    (appends,), (deleted,), optimizers = done["appender"], done["deleter"], done["optimizer"]
     print(f"{appends} appends, {len(deleted)} deletes, rewrites {[committed for _, committed in optimizers]}")
-    for codes, committed in optimizers:
-        wrong = [
-            (code, error) for code, error in codes if code not in (0, 3) and not (code == 1 and "delete file" in error)
-        ]
-        assert not wrong, f"seed {seed}: {wrong[:3]}"
-        assert committed >= max(1, int(5 * SCALE)), f"seed {seed}: {codes}"
+    check_optimizers(optimizers, seed, lambda code, error: code == 1 and "delete file" in error)
     assert appends >= int(50 * SCALE)
     assert deleted
 
