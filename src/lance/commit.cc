@@ -256,13 +256,44 @@ arrow::Result<uint64_t> LanceTable::Resolve(const arrow::Status& outcome,
   return static_cast<uint64_t>(ParseCount(**found).value_or(0));
 }
 
-arrow::Result<CommitResult> LanceTable::Finish(uint64_t version, const std::string& before,
-                                               int attempts,
+arrow::Result<LanceTable::Landed> LanceTable::Land(
+    const std::string& run_id, int most_attempts,
+    const std::function<arrow::Status(const Version& latest)>& check,
+    const std::function<arrow::Result<uint64_t>(const Version& latest)>& swap) {
+  Landed landed;
+  while (true) {
+    ++landed.attempts;
+    ARROW_ASSIGN_OR_RAISE(const auto latest, Latest());
+    ARROW_ASSIGN_OR_RAISE(const auto found, FindRun(run_id));
+    if (found) {
+      landed.earlier = *found;
+      Pin(latest);
+      return landed;
+    }
+    ARROW_RETURN_NOT_OK(check(*latest));
+    const auto swapped = swap(*latest);
+    if (swapped.ok()) {
+      landed.version = *swapped;
+      return landed;
+    }
+    if (KindOf(swapped.status()) == FailureKind::kUnknown) {
+      ARROW_ASSIGN_OR_RAISE(landed.version, Resolve(swapped.status(), run_id));
+      return landed;
+    }
+    if (KindOf(swapped.status()) != FailureKind::kConflict || landed.attempts >= most_attempts) {
+      return Named(swapped.status());
+    }
+    // What was written is kept while its sources are as they were: the next round looks at that.
+    Wait(landed.attempts);
+  }
+}
+
+arrow::Result<CommitResult> LanceTable::Finish(const Landed& landed, const std::string& before,
                                                const std::optional<LayoutRecord>& record) {
   CommitResult result;
   result.snapshot_before = before;
-  result.snapshot_after = std::to_string(version);
-  result.attempts = attempts;
+  result.snapshot_after = std::to_string(landed.version);
+  result.attempts = landed.attempts;
   // The rows are committed. A record that cannot be stored is rebuilt from the transaction by
   // whoever reads the layout next.
   if (record) (void)StoreRecords(uri_, options_, record);
@@ -281,71 +312,55 @@ arrow::Result<CommitResult> LanceTable::CommitRewrite(
   run.run_id = commit.run_id;
   run.achieved_depth = DepthAfter(commit);
   std::optional<uint64_t> first_id;
-  std::optional<uint64_t> version;
-  int attempt = 0;
-  while (!version) {
-    ++attempt;
-    ARROW_ASSIGN_OR_RAISE(const auto latest, Latest());
-    ARROW_ASSIGN_OR_RAISE(const auto found, FindRun(commit.run_id));
-    if (found) {
-      CommitResult result{true, commit.base_snapshot, *found, attempt};
-      Pin(latest);
-      return result;
-    }
-    ARROW_RETURN_NOT_OK(CheckRewrite(*latest, commit));
-    const auto identity = IdentityColumns(latest->description);
+  auto check = [&](const Version& latest) {
+    ARROW_RETURN_NOT_OK(CheckRewrite(latest, commit));
+    const auto identity = IdentityColumns(latest.description);
     ARROW_RETURN_NOT_OK(Named(CheckIdentity(fragments.units, identity)));
-    ARROW_RETURN_NOT_OK(before_swap());
-    auto swap = [&]() -> arrow::Result<uint64_t> {
-      if (!first_id && !units.empty()) {
-        ARROW_ASSIGN_OR_RAISE(first_id, ReserveIds(*latest->dataset, units.size()));
-        fragments.Number(*first_id);
-        CrashPoint("after-reserve");
-      }
-      Json groups = Json::array();
-      for (size_t i = 0; i < commit.selections.size(); ++i) {
-        Json old = Json::array(), made = Json::array();
-        for (const auto& source : commit.selections[i].sources) {
-          old.push_back(ParseCount(source.id).value_or(0));
-        }
-        for (const auto& fragment : fragments.groups[i]) made.push_back(fragment.json);
-        groups.push_back(Json{{"old", std::move(old)}, {"new", std::move(made)}});
-      }
-      const bool remap = std::find(identity.begin(), identity.end(), kRowAddress) != identity.end();
-      const auto properties =
-          RunProperties(run, commit.summary, commit.spec, fragments.GroupsText(commit));
-      std::shared_ptr<arrow::RecordBatchReader> rows;
-      if (!identity.empty()) {
-        rows = std::make_shared<IdentityReader>(latest->dataset, units, identity);
-      }
-      ARROW_ASSIGN_OR_RAISE(const Json answer,
-                            latest->dataset->CommitRewrite(Json{{"groups", std::move(groups)},
-                                                                {"remap", remap},
-                                                                {"properties", ToJson(properties)}},
-                                                           rows));
-      return GetVersion(answer, "version");
-    };
-    auto swapped = swap();
-    if (swapped.ok()) {
-      version = *swapped;
-    } else if (KindOf(swapped.status()) == FailureKind::kUnknown) {
-      ARROW_ASSIGN_OR_RAISE(version, Resolve(swapped.status(), commit.run_id));
-    } else if (KindOf(swapped.status()) == FailureKind::kConflict && attempt < kMostAttempts) {
-      // Sorted files whose sources are as they were are kept: the next round looks at that.
-      Wait(attempt);
-    } else {
-      return Named(swapped.status());
+    return before_swap();
+  };
+  auto swap = [&](const Version& latest) -> arrow::Result<uint64_t> {
+    if (!first_id && !units.empty()) {
+      ARROW_ASSIGN_OR_RAISE(first_id, ReserveIds(*latest.dataset, units.size()));
+      fragments.Number(*first_id);
+      CrashPoint("after-reserve");
     }
+    Json groups = Json::array();
+    for (size_t i = 0; i < commit.selections.size(); ++i) {
+      Json old = Json::array(), made = Json::array();
+      for (const auto& source : commit.selections[i].sources) {
+        old.push_back(ParseCount(source.id).value_or(0));
+      }
+      for (const auto& fragment : fragments.groups[i]) made.push_back(fragment.json);
+      groups.push_back(Json{{"old", std::move(old)}, {"new", std::move(made)}});
+    }
+    const auto identity = IdentityColumns(latest.description);
+    const bool remap = std::find(identity.begin(), identity.end(), kRowAddress) != identity.end();
+    const auto properties =
+        RunProperties(run, commit.summary, commit.spec, fragments.GroupsText(commit));
+    std::shared_ptr<arrow::RecordBatchReader> rows;
+    if (!identity.empty()) {
+      rows = std::make_shared<IdentityReader>(latest.dataset, units, identity);
+    }
+    ARROW_ASSIGN_OR_RAISE(const Json answer,
+                          latest.dataset->CommitRewrite(Json{{"groups", std::move(groups)},
+                                                             {"remap", remap},
+                                                             {"properties", ToJson(properties)}},
+                                                        rows));
+    return GetVersion(answer, "version");
+  };
+  ARROW_ASSIGN_OR_RAISE(const Landed landed, Land(commit.run_id, kMostAttempts, check, swap));
+  if (landed.earlier) {
+    return CommitResult{true, commit.base_snapshot, *landed.earlier, landed.attempts};
   }
   CrashPoint("after-rewrite");
-  LayoutRecord record = RecordOf(run, commit.spec, *version);
+  LayoutRecord record = RecordOf(run, commit.spec, landed.version);
   for (size_t i = 0; i < fragments.groups.size(); ++i) {
     if (fragments.groups[i].empty()) continue;
     record.groups.push_back(
         StampedGroup(GroupId(commit, i), fragments.groups[i], record.field_ids));
   }
   for (const auto& unit : units) (void)version_->dataset->DeleteFile(RowsFilePath(unit.id));
-  return Finish(*version, commit.base_snapshot, attempt, record);
+  return Finish(landed, commit.base_snapshot, record);
 }
 
 arrow::Result<CommitResult> LanceTable::CommitWrite(
@@ -362,48 +377,36 @@ arrow::Result<CommitResult> LanceTable::CommitWrite(
                      {"fragments", std::move(made)},
                      {"properties", ToJson(RunProperties(run, commit.summary, commit.spec, ""))}};
   std::vector<Fragment> fragments;
-  std::optional<uint64_t> version;
-  int attempt = 0;
-  while (!version) {
-    ++attempt;
-    ARROW_ASSIGN_OR_RAISE(const auto latest, Latest());
-    ARROW_ASSIGN_OR_RAISE(const auto found, FindRun(commit.run_id));
-    if (found) {
-      CommitResult result{true, commit.base_snapshot, *found, attempt};
-      Pin(latest);
-      return result;
-    }
-    ARROW_RETURN_NOT_OK(CheckSchemaUnchanged(*latest));
-    if (overwrite && SnapshotIdOf(latest->description) != commit.base_snapshot) {
+  auto check = [&](const Version& latest) -> arrow::Status {
+    ARROW_RETURN_NOT_OK(CheckSchemaUnchanged(latest));
+    if (overwrite && SnapshotIdOf(latest.description) != commit.base_snapshot) {
       return Conflict(
           "{}: the dataset moved since it was read; an overwrite replaces only what it has seen: "
           "run it again",
           name_);
     }
-    ARROW_RETURN_NOT_OK(before_swap());
-    auto answer = latest->dataset->CommitFragments(request);
-    if (answer.ok()) {
-      ARROW_ASSIGN_OR_RAISE(version, GetVersion(*answer, "version"));
-      ARROW_ASSIGN_OR_RAISE(const Json* list, GetArray(*answer, "fragments", kWhat));
-      for (const Json& fragment : *list) {
-        ARROW_ASSIGN_OR_RAISE(fragments.emplace_back(), ParseFragment(fragment));
-      }
-    } else if (KindOf(answer.status()) == FailureKind::kUnknown) {
-      ARROW_ASSIGN_OR_RAISE(version, Resolve(answer.status(), commit.run_id));
-    } else if (KindOf(answer.status()) == FailureKind::kConflict && !overwrite &&
-               attempt < kMostAttempts) {
-      Wait(attempt);
-    } else {
-      return Named(answer.status());
+    return before_swap();
+  };
+  auto swap = [&](const Version& latest) -> arrow::Result<uint64_t> {
+    ARROW_ASSIGN_OR_RAISE(const Json answer, latest.dataset->CommitFragments(request));
+    ARROW_ASSIGN_OR_RAISE(const Json* list, GetArray(answer, "fragments", kWhat));
+    for (const Json& fragment : *list) {
+      ARROW_ASSIGN_OR_RAISE(fragments.emplace_back(), ParseFragment(fragment));
     }
+    return GetVersion(answer, "version");
+  };
+  ARROW_ASSIGN_OR_RAISE(const Landed landed,
+                        Land(commit.run_id, overwrite ? 1 : kMostAttempts, check, swap));
+  if (landed.earlier) {
+    return CommitResult{true, commit.base_snapshot, *landed.earlier, landed.attempts};
   }
   CrashPoint("after-write");
   std::optional<LayoutRecord> record;
   if (commit.spec && !fragments.empty()) {
-    record = RecordOf(run, *commit.spec, *version);
+    record = RecordOf(run, *commit.spec, landed.version);
     record->groups.push_back(StampedGroup(commit.run_id, fragments, record->field_ids));
   }
-  return Finish(*version, commit.base_snapshot, attempt, record);
+  return Finish(landed, commit.base_snapshot, record);
 }
 
 }  // namespace thalweg::lance

@@ -11,6 +11,7 @@
 #include "table/run_tag.h"
 #include "util/number.h"
 #include "util/status.h"
+#include "util/uuid.h"
 
 namespace thalweg::lance {
 namespace {
@@ -125,6 +126,21 @@ std::optional<LayoutRecord> RebuildRecord(const Description& description, const 
   return record;
 }
 
+/// Whether live fragments have files of other runs than these.
+bool HasOtherRuns(const Description& description, const std::set<std::string>& runs) {
+  constexpr std::string_view kPrefix = "data/thalweg-";
+  constexpr size_t kTagLength = 36;
+  std::set<std::string> tags;
+  for (const auto& run : runs) tags.insert(RunTag(run));
+  for (const auto& fragment : description.fragments) {
+    for (const auto& file : fragment.files) {
+      if (!file.path.starts_with(kPrefix)) continue;
+      if (!tags.contains(file.path.substr(kPrefix.size(), kTagLength))) return true;
+    }
+  }
+  return false;
+}
+
 std::optional<uint64_t> CheckedVersion(const Description& description) {
   const auto checked = ParseCount(Get(description.table_metadata, property::kChecked));
   if (!checked) return std::nullopt;
@@ -178,27 +194,75 @@ RunRecord RunOf(const RunCommit& commit) {
   return run;
 }
 
-arrow::Result<std::vector<RunCommit>> ReadRunCommits(const Dataset& dataset, uint64_t from,
-                                                     uint64_t to) {
-  std::vector<RunCommit> commits;
-  if (from > to) return commits;
+arrow::Result<RunCommits> ReadRunCommits(const Dataset& dataset, uint64_t from, uint64_t to) {
+  RunCommits read;
+  if (from > to) return read;
   ARROW_ASSIGN_OR_RAISE(const Json json, dataset.Transactions(from, to));
   ARROW_ASSIGN_OR_RAISE(const Json* list, GetArray(json, "transactions", kWhat));
   for (const Json& entry : *list) {
+    RunCommit commit;
+    ARROW_ASSIGN_OR_RAISE(commit.timestamp_millis, GetInt64(entry, "timestamp_millis", kWhat));
+    read.newest_millis = std::max(read.newest_millis, commit.timestamp_millis);
     ARROW_ASSIGN_OR_RAISE(const Json* properties, GetObject(entry, "properties", kWhat));
     if (!properties->contains(property::kRun)) continue;
-    RunCommit commit;
     ARROW_ASSIGN_OR_RAISE(const int64_t version, GetCount(entry, "version", kWhat));
     commit.version = static_cast<uint64_t>(version);
-    ARROW_ASSIGN_OR_RAISE(commit.timestamp_millis, GetInt64(entry, "timestamp_millis", kWhat));
     ARROW_ASSIGN_OR_RAISE(const std::string operation, GetString(entry, "operation", kWhat));
     commit.operation = OperationName(operation);
     for (const auto& [key, value] : properties->items()) {
       if (value.is_string()) commit.properties[key] = value.get<std::string>();
     }
-    commits.push_back(std::move(commit));
+    read.commits.push_back(std::move(commit));
   }
-  return commits;
+  return read;
+}
+
+arrow::Status RunHistory::ReadNewer(const Dataset& dataset) {
+  ARROW_ASSIGN_OR_RAISE(const uint64_t latest, dataset.LatestVersion());
+  if (!started_ || latest < upto_) {  // the latter: another dataset stands there now
+    commits_.clear();
+    from_ = latest + 1;
+    upto_ = latest;
+    started_ = true;
+    return arrow::Status::OK();
+  }
+  ARROW_ASSIGN_OR_RAISE(auto newer, ReadRunCommits(dataset, upto_ + 1, latest));
+  commits_.insert(commits_.end(), newer.commits.begin(), newer.commits.end());
+  upto_ = latest;
+  return arrow::Status::OK();
+}
+
+arrow::Result<int64_t> RunHistory::ReadOlder(const Dataset& dataset, uint64_t count) {
+  const uint64_t from = from_ > count ? from_ - count : 1;
+  ARROW_ASSIGN_OR_RAISE(auto older, ReadRunCommits(dataset, from, from_ - 1));
+  commits_.insert(commits_.begin(), older.commits.begin(), older.commits.end());
+  from_ = from;
+  return older.newest_millis;
+}
+
+arrow::Result<std::vector<RunCommit>> RunHistory::All(const Dataset& dataset) {
+  ARROW_RETURN_NOT_OK(ReadNewer(dataset));
+  if (from_ > 1) ARROW_RETURN_NOT_OK(ReadOlder(dataset, from_ - 1).status());
+  return commits_;
+}
+
+arrow::Result<std::optional<RunCommit>> RunHistory::Find(const Dataset& dataset,
+                                                         const std::string& run_id) {
+  constexpr uint64_t kFirstLook = 64;  // versions
+  constexpr int64_t kClocksDiffer = 3'600'000;
+  const auto made = TimeOfUuid(run_id);
+  ARROW_RETURN_NOT_OK(ReadNewer(dataset));
+  bool before = false;  // the versions read are older than the run
+  for (uint64_t count = kFirstLook;; count *= 2) {
+    const auto found = std::find_if(commits_.begin(), commits_.end(), [&](const auto& commit) {
+      return Get(commit.properties, property::kRun) == run_id;
+    });
+    if (found != commits_.end()) return *found;
+    if (from_ <= 1 || before) return std::nullopt;
+    // Each look has the double size, so that versions that are gone take few.
+    ARROW_ASSIGN_OR_RAISE(const int64_t newest, ReadOlder(dataset, count));
+    before = made && newest >= 0 && newest < *made - kClocksDiffer;
+  }
 }
 
 std::vector<uint64_t> BoundFragments(const Description& description, const LayoutRecord& record) {
@@ -236,13 +300,13 @@ Records LoadRecords(const Version& version) {
 
   const auto checked = CheckedVersion(description);
   // A dataset that was never declared nor written by this program has no runs.
-  if (checked || declared || !known.empty()) {
+  if ((checked || declared || !known.empty()) && HasOtherRuns(description, known)) {
     auto commits = ReadRunCommits(*version.dataset, checked.value_or(0) + 1, description.version);
     if (!commits.ok()) {
       records.notes.push_back(fmt::format(
           "runs without a layout record could not be looked for: {}", commits.status().message()));
     } else {
-      for (const auto& commit : *commits) {
+      for (const auto& commit : commits->commits) {
         auto record = RebuildRecord(description, commit);
         if (!record || !known.insert(record->run.run_id).second) continue;
         records.notes.push_back(fmt::format(
@@ -299,37 +363,23 @@ std::shared_ptr<const Records> LanceTable::LayoutRecords() const {
   return records_;
 }
 
-arrow::Result<std::vector<RunCommit>> LanceTable::RunCommits() const {
-  std::lock_guard lock(mutex_);
-  ARROW_ASSIGN_OR_RAISE(const uint64_t latest, version_->dataset->LatestVersion());
-  if (latest < run_commits_upto_) {  // another dataset stands there now
-    run_commits_.clear();
-    run_commits_upto_ = 0;
-  }
-  ARROW_ASSIGN_OR_RAISE(auto more,
-                        ReadRunCommits(*version_->dataset, run_commits_upto_ + 1, latest));
-  run_commits_.insert(run_commits_.end(), more.begin(), more.end());
-  run_commits_upto_ = latest;
-  return run_commits_;
-}
-
 arrow::Result<std::optional<std::string>> LanceTable::FindRun(const std::string& run_id) const {
-  ARROW_ASSIGN_OR_RAISE(const auto commits, Named(RunCommits()));
-  for (const auto& commit : commits) {
-    if (Get(commit.properties, property::kRun) == run_id) {
-      return std::optional<std::string>(std::to_string(commit.version));
-    }
-  }
-  // Its version may be gone from the history, not its fragments.
+  // Also where its version is gone from the history: its fragments are not.
   const auto records = LayoutRecords();
   for (const auto& record : records->records) {
     if (record.run.run_id == run_id) return std::optional<std::string>(record.run.snapshot_id);
   }
-  return std::nullopt;
+  std::lock_guard lock(mutex_);
+  ARROW_ASSIGN_OR_RAISE(const auto found, Named(run_history_.Find(*version_->dataset, run_id)));
+  return found ? std::optional<std::string>(std::to_string(found->version)) : std::nullopt;
 }
 
 arrow::Result<std::vector<HistoryEntry>> LanceTable::History() const {
-  ARROW_ASSIGN_OR_RAISE(const auto commits, Named(RunCommits()));
+  std::vector<RunCommit> commits;
+  {
+    std::lock_guard lock(mutex_);
+    ARROW_ASSIGN_OR_RAISE(commits, Named(run_history_.All(*version_->dataset)));
+  }
   const auto records = LayoutRecords();
   std::vector<HistoryEntry> history;
   std::set<std::string> seen;

@@ -102,9 +102,34 @@ struct RunCommit {
 Properties RunProperties(const RunRecord& run, const std::map<std::string, std::string>& summary,
                          const std::optional<ClusteringSpec>& spec, const std::string& groups);
 RunRecord RunOf(const RunCommit& commit);
-/// The commits of runs in versions from..to, ascending.
-arrow::Result<std::vector<RunCommit>> ReadRunCommits(const Dataset& dataset, uint64_t from,
-                                                     uint64_t to);
+/// What the history of some versions holds.
+struct RunCommits {
+  std::vector<RunCommit> commits;  ///< of runs, ascending
+  int64_t newest_millis = -1;      ///< of all of these versions; -1 when none is in storage
+};
+/// The commits of runs in versions from..to.
+arrow::Result<RunCommits> ReadRunCommits(const Dataset& dataset, uint64_t from, uint64_t to);
+
+/// The commits of runs up to the latest version, of which only as much is read as anybody has asked
+/// for; newest first, since a commit that is looked for is mostly young or not there.
+class RunHistory {
+ public:
+  /// All of them, ascending.
+  arrow::Result<std::vector<RunCommit>> All(const Dataset& dataset);
+  /// The commit of a run. That of a run whose id tells its time is not looked for in versions that
+  /// are older than that by more than clocks may differ.
+  arrow::Result<std::optional<RunCommit>> Find(const Dataset& dataset, const std::string& run_id);
+
+ private:
+  /// Versions that came since the last look.
+  arrow::Status ReadNewer(const Dataset& dataset);
+  /// The next versions downwards. The newest of their times; -1: none of them is in storage.
+  arrow::Result<int64_t> ReadOlder(const Dataset& dataset, uint64_t count);
+
+  uint64_t from_ = 1, upto_ = 0;  // the versions that were read
+  bool started_ = false;
+  std::vector<RunCommit> commits_;
+};
 
 /// The layout record at one version.
 struct Records {
@@ -198,8 +223,6 @@ class LanceTable : public Table {
   std::shared_ptr<const Records> LayoutRecords() const;  ///< of the pinned version, read once
   arrow::Result<std::shared_ptr<const ZoneMap>> ZoneMapOf(const ClusteringColumn& column,
                                                           const KeyType& type) const;
-  /// All commits of runs up to the latest version; those seen before are not read again.
-  arrow::Result<std::vector<RunCommit>> RunCommits() const;
 
   /// What the library did; retries against other writers.
   arrow::Result<Json> RefreshZoneMaps(const ClusteringSpec& spec);
@@ -211,9 +234,21 @@ class LanceTable : public Table {
   arrow::Status CheckSchemaUnchanged(const Version& latest) const;
   /// The version that a run committed, looked for after an outcome that is not known.
   arrow::Result<uint64_t> Resolve(const arrow::Status& outcome, const std::string& run_id) const;
+  /// What became of a run's commit.
+  struct Landed {
+    uint64_t version = 0;  ///< that it made
+    int attempts = 0;
+    std::optional<std::string> earlier;  ///< the version in which the history has the run already
+  };
+  /// Tries to commit a run on the newest version, again after conflicts that the next look at it
+  /// may do away with. `check` refuses what does not fit to that version any more; `swap` commits.
+  arrow::Result<Landed> Land(
+      const std::string& run_id, int most_attempts,
+      const std::function<arrow::Status(const Version& latest)>& check,
+      const std::function<arrow::Result<uint64_t>(const Version& latest)>& swap);
   /// Stores the record of what was committed, as far as that can be done, and pins what is there
   /// now.
-  arrow::Result<CommitResult> Finish(uint64_t version, const std::string& before, int attempts,
+  arrow::Result<CommitResult> Finish(const Landed& landed, const std::string& before,
                                      const std::optional<LayoutRecord>& record);
 
   const std::string name_;
@@ -224,8 +259,7 @@ class LanceTable : public Table {
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Records> records_;
   mutable std::map<int32_t, std::shared_ptr<const ZoneMap>> zone_maps_;
-  mutable std::vector<RunCommit> run_commits_;
-  mutable uint64_t run_commits_upto_ = 0;
+  mutable RunHistory run_history_;
 };
 
 }  // namespace thalweg::lance

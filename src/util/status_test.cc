@@ -56,12 +56,28 @@ TEST(Uuid, CanonicalAndDistinct) {
         ASSERT_NE(std::string("0123456789abcdef").find(uuid[at]), std::string::npos) << uuid;
       }
     }
-    ASSERT_EQ(uuid[14], '4');
+    ASSERT_EQ(uuid[14], '7');
     ASSERT_NE(std::string("89ab").find(uuid[19]), std::string::npos) << uuid;
     ASSERT_TRUE(seen.insert(uuid).second);
     ASSERT_GT(NewRandomId(), 0);
   }
   EXPECT_GT(NowMillis(), int64_t{1577836800000});  // 2020
+}
+
+TEST(Uuid, TellsItsTime) {
+  // The example of RFC 9562, appendix A.6.
+  EXPECT_EQ(TimeOfUuid("017f22e2-79b0-7cc3-98c4-dc0c0c07398f"), 1645557742000);
+  const int64_t before = NowMillis();
+  const auto made = TimeOfUuid(NewUuid());
+  ASSERT_TRUE(made);
+  EXPECT_GE(*made, before);
+  EXPECT_LE(*made, NowMillis());
+  for (const char* other :
+       {"", "nightly-1", "017f22e2-79b0-4cc3-98c4-dc0c0c07398f",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398", "017f22e279b0-7cc3-98c4-dc0c0c07398f-",
+        "017F22E2-79B0-7CC3-98C4-DC0C0C07398F"}) {
+    EXPECT_EQ(TimeOfUuid(other), std::nullopt) << other;
+  }
 }
 
 }  // namespace

@@ -21,10 +21,25 @@ uint64_t Random64() {
 }  // namespace
 
 std::string NewUuid() {
-  const uint64_t high = (Random64() & ~0xF000ULL) | 0x4000ULL;
+  const uint64_t high =
+      (static_cast<uint64_t>(NowMillis()) << 16) | 0x7000ULL | (Random64() & 0xFFFULL);
   const uint64_t low = (Random64() & ~(3ULL << 62)) | (2ULL << 62);
   return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xFFFF,
                      high & 0xFFFF, low >> 48, low & 0xFFFFFFFFFFFFULL);
+}
+
+std::optional<int64_t> TimeOfUuid(std::string_view uuid) {
+  constexpr std::string_view kForm = "xxxxxxxx-xxxx-7xxx-xxxx-xxxxxxxxxxxx";
+  if (uuid.size() != kForm.size()) return std::nullopt;
+  uint64_t time = 0;
+  for (size_t at = 0; at < kForm.size(); ++at) {
+    const bool digit = std::string_view("0123456789abcdef").find(uuid[at]) != std::string::npos;
+    if (kForm[at] == 'x' ? !digit : uuid[at] != kForm[at]) return std::nullopt;
+    if (at >= 13 || !digit) continue;
+    time =
+        time * 16 + static_cast<uint64_t>(uuid[at] <= '9' ? uuid[at] - '0' : uuid[at] - 'a' + 10);
+  }
+  return static_cast<int64_t>(time);
 }
 
 int64_t NewRandomId() {
