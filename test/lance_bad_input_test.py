@@ -16,6 +16,7 @@ from thalweg_test_tools import PROGRAM, clean_environment, run
 
 pytestmark = needs_lance
 
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 COMMANDS = ["spec", "status", "plan", "optimize", "cubes", "history", "clear", "clean"]
 
 
@@ -230,3 +231,14 @@ def test_undeclared(lake):
         done = table.run(command)
         assert "thalweg set" in done.error(done.code)
     assert table.ok("status", "--columns", "user_id,event_time")["units"] == 2
+
+
+@needs_compiler
+def test_a_bridge_of_another_version_is_refused(lake, alone, monkeypatch):
+    source, library = lake.folder / "other.c", lake.folder / "other.so"
+    source.write_text("int thalweg_lance_abi_version(void) { return 999; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    table = LanceTable(lake).grow(1, 50)
+    monkeypatch.setitem(lake.environment, "THALWEG_LANCE_BRIDGE", str(library))
+    message = table.run("status").error(1)
+    assert str(library) in message and "999" in message and "`make`" in message
