@@ -84,10 +84,6 @@ arrow::Status RunSet(const Session& session, const SetFlags& flags) {
   ARROW_ASSIGN_OR_RAISE(const Declaration declared, table->declaration());
   const ClusteringSpec& shown = declared.spec ? *declared.spec : spec;
   std::vector<std::string> notes;
-  if (spec.policy == Policy::kOverlap) {
-    notes.push_back(
-        "the policy overlap is kept with the table; until it is available the policy size is used");
-  }
   Json json = CommandJson("set", table->name());
   json["outcome"] = changed ? "committed" : "nothing-to-do";
   if (!changed) json["reason"] = "this is declared already";

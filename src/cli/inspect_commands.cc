@@ -1,4 +1,3 @@
-#include <ctime>
 #include <memory>
 #include <optional>
 
@@ -8,6 +7,7 @@
 #include "cli/session.h"
 #include "layout/depth.h"
 #include "layout/plan_json.h"
+#include "task/optimize.h"
 #include "util/status.h"
 #include "util/units.h"
 
@@ -27,6 +27,17 @@ arrow::Result<std::optional<ClusteringSpec>> LookAtDeclaration(const Table& tabl
 
 const ClusteringSpec* PointerTo(const std::optional<ClusteringSpec>& spec) {
   return spec ? &*spec : nullptr;
+}
+
+/// Marks the cubes that the policy overlap would rewrite.
+arrow::Status MarkWhatOverlaps(const Table& table, const ClusteringSpec& spec, Layout* layout) {
+  ARROW_ASSIGN_OR_RAISE(const auto inputs, ResolvePlanInputs(table, {}, -1, -1));
+  PlanOptions options = inputs.options;
+  options.policy = Policy::kOverlap;
+  options.budgets = {};
+  ARROW_ASSIGN_OR_RAISE(const Plan plan, MakePlan(*layout, spec, options));
+  MarkOverlapping(plan, layout);
+  return arrow::Status::OK();
 }
 
 // --- status
@@ -58,6 +69,9 @@ arrow::Status RunStatus(const Session& session, const StatusFlags& flags) {
     notes.push_back("no keys to measure: see how the table serves any columns with --columns a,b");
   }
   AddNotes(notes, &layout.notes);
+  if (declared && columns == declared->columns) {
+    ARROW_RETURN_NOT_OK(MarkWhatOverlaps(*table, *declared, &layout));
+  }
   const LayoutHealth health = MeasureLayout(layout);
   Json json = CommandJson("status", table->name());
   json["declared"] = declared ? SpecJson(*declared) : Json();
@@ -95,20 +109,12 @@ arrow::Status RunCubes(const Session& session, const CubesFlags& flags) {
     for (auto& note : ClearedNotes(layout)) notes.push_back(std::move(note));
   }
   AddNotes(notes, &layout.notes);
+  if (declared) ARROW_RETURN_NOT_OK(MarkWhatOverlaps(*table, *declared, &layout));
   json.update(CubesJson(layout, PointerTo(declared)));
   return session.Print(json, CubesText(layout, PointerTo(declared)));
 }
 
 // --- history
-
-/// "2026-11-30 05:37:23" (UTC).
-std::string FormatTime(int64_t millis) {
-  const std::time_t seconds = millis / 1000;
-  std::tm parts = {};
-  if (gmtime_r(&seconds, &parts) == nullptr) return std::to_string(millis);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
 
 std::string DepthText(double depth) { return depth < 0 ? "-" : fmt::format("{:.2f}", depth); }
 

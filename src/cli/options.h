@@ -56,14 +56,12 @@ std::string SpillFolder(const ExecuteOptions& options);
 /// What decides a plan, shared by `plan` and `optimize`.
 struct PlanFlags {
   PlanOptions plan;
-  std::string policy;  ///< "": the table's
-  double theta = -1;
   std::string run_id;
   int64_t target_file_bytes = -1;  ///< -1: the table's
   int64_t target_file_rows = -1;
   bool update_indexes = true;
 
-  /// Refuses what is not available in this version.
+  /// Refuses what does not go together.
   arrow::Status Check() const;
 };
 void AddPlanOptions(CLI::App* command, PlanFlags* flags);

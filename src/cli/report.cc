@@ -17,11 +17,11 @@ std::string DepthText(const OptimizeReport& report) {
   if (!text.empty() && report.predicted_depth >= 0) {
     text += fmt::format(" (predicted {:.2f})", report.predicted_depth);
   }
-  return text.empty() ? text : text + " files opened by an equality";
+  return text.empty() ? text : text + " " + report.unit_name + "s opened by an equality";
 }
 
-std::string Amount(int64_t units, int64_t bytes) {
-  return fmt::format("{} ({})", Plural(units, "file"), FormatBytes(bytes));
+std::string Amount(int64_t units, const std::string& unit, int64_t bytes) {
+  return fmt::format("{} ({})", Plural(units, unit), FormatBytes(bytes));
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ std::string Amount(int64_t units, int64_t bytes) {
 Json ReportJson(std::string_view command, const std::string& table, const OptimizeReport& report,
                 const std::string& spill_dir) {
   Json json = CommandJson(command, table);
-  json["policy"] = "size";
+  json["policy"] = report.policy;
   json["outcome"] = report.outcome;
   json["reason"] = report.reason;
   json["run_id"] = report.run_id;
@@ -61,10 +61,10 @@ std::string ReportText(const OptimizeReport& report, const std::string& spill_di
                        report.snapshot_after) +
            NotesText(report.notes);
   }
-  const std::string output = Amount(report.output_units, report.output_bytes);
+  const std::string output = Amount(report.output_units, report.unit_name, report.output_bytes);
   const std::string work =
       report.source_units > 0
-          ? fmt::format("{} into {}", Amount(report.source_units, report.source_bytes), output)
+          ? fmt::format("{} into {}", Amount(report.source_units, report.unit_name, report.source_bytes), output)
           : output;
   std::string snapshots = report.snapshot_after;
   if (!report.snapshot_before.empty()) snapshots = report.snapshot_before + " → " + snapshots;

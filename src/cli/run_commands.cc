@@ -95,11 +95,11 @@ arrow::Status RunPlan(const Session& session, RunFlags flags) {
   }
 
   Json json = CommandJson("plan", table->name());
-  json["policy"] = "size";
+  json["policy"] = ToString(flags.plan.plan.policy.value_or(spec.policy));
   json["run_id"] = run_id;
   json.update(PlanJson(layout, plan));
   // Known only after a run.
-  for (const char* key : {"snapshot_after", "output_bytes", "spill_bytes", "peak_memory_bytes"}) {
+  for (const char* key : {"snapshot_after", "spill_bytes", "peak_memory_bytes"}) {
     json[key] = nullptr;
   }
   if (!flags.tasks_out.empty()) json["tasks"] = tasks;

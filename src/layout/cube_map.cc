@@ -130,6 +130,10 @@ Json RunToJson(const RunRecord& run) {
   if (run.predicted_depth >= 0) json["predicted-depth"] = run.predicted_depth;
   if (run.achieved_depth >= 0) json["achieved-depth"] = run.achieved_depth;
   if (run.prediction_correction != 1) json["prediction-correction"] = run.prediction_correction;
+  if (run.theta > 0) {
+    json["theta"] = run.theta;
+    json["settled"] = run.settled;
+  }
   Json& quantiles = json["quantiles"] = Json::array();
   for (const ColumnQuantiles& column : run.quantiles) quantiles.push_back(QuantilesToJson(column));
   return json;
@@ -151,6 +155,12 @@ arrow::Result<RunRecord> RunFromJson(const Json& json) {
   ARROW_ASSIGN_OR_RAISE(run.achieved_depth, FindDepth(json, "achieved-depth"));
   ARROW_ASSIGN_OR_RAISE(const double correction, FindDepth(json, "prediction-correction"));
   if (correction > 0) run.prediction_correction = correction;
+  ARROW_ASSIGN_OR_RAISE(const double theta, FindDepth(json, "theta"));
+  if (theta > 0 && theta < 1) {
+    run.theta = theta;
+    const auto settled = json.find("settled");
+    run.settled = settled != json.end() && settled->is_boolean() && settled->get<bool>();
+  }
   ARROW_ASSIGN_OR_RAISE(const Json* quantiles, GetArray(json, "quantiles", kWhat));
   if (quantiles->size() > kMostColumns)
     return Invalid("{}: a run with more than {} columns", kWhat, kMostColumns);

@@ -486,6 +486,52 @@ double KeyDistribution::Mass(const std::string* lower, const std::string* upper)
   return std::clamp((upper ? UpTo(*upper) : 1) - (lower ? Below(*lower) : 0), 0.0, 1.0);
 }
 
+void KeyDistribution::ValueAt(double rank, bool after, double* below, double* upto) const {
+  *below = *upto = rank;
+  auto next = after ? std::upper_bound(steps_.begin(), steps_.end(), rank,
+                                       [](double r, const Step& step) { return r < step.below; })
+                    : std::lower_bound(steps_.begin(), steps_.end(), rank,
+                                       [](const Step& step, double r) { return step.below < r; });
+  if (next == steps_.begin()) return;
+  const Step& step = *(next - 1);
+  if (after ? rank < step.upto : rank <= step.upto) {
+    if (step.upto <= step.below) return;
+    *below = step.below;
+    *upto = step.upto;
+    return;
+  }
+  if (!IsDiscrete(type_)) return;
+  // Evenly spread over the values from this step's on.
+  const double end = next == steps_.end() ? 1 : next->below;
+  const double span = end - step.upto;
+  const double values =
+      next == steps_.end()
+          ? 1
+          : static_cast<double>(FixedValue(type_, next->value) - FixedValue(type_, step.value));
+  if (!(span > 0) || !(values >= 1)) return;
+  const double mass = span / values;
+  const double place = (rank - step.upto) / mass;
+  // A rank on the border between two values belongs to the one asked for.
+  double at = after ? std::floor(place + 1e-9) : std::ceil(place - 1e-9) - 1;
+  at = std::clamp(at, 0.0, values - 1);
+  *below = step.upto + at * mass;
+  *upto = step.upto + (at + 1) * mass;
+}
+
+void KeyDistribution::WidenToValues(double* below, double* upto) const {
+  double first, ignored, last;
+  ValueAt(*below, /*after=*/true, &first, &ignored);
+  ValueAt(*upto, /*after=*/false, &ignored, &last);
+  *below = std::min(*below, first);
+  *upto = std::max(*upto, last);
+}
+
+bool KeyDistribution::HoldsSeveralValues(double below, double upto) const {
+  double first, last;
+  ValueAt(below, /*after=*/true, &first, &last);
+  return upto > (last > first ? last : below) + 1e-12;
+}
+
 double KeyDistribution::RepeatedSquareSum(double below, double upto) const {
   // Sum over the values whose ranks end at or before `rank`.
   auto sum_to = [&](double rank) -> double {

@@ -54,6 +54,11 @@ class KeyDistribution {
   /// The same over the values whose ranks lie in [below, upto], with their masses in the whole
   /// table.
   double RepeatedSquareSum(double below, double upto) const;
+  /// Moves the ends of an interval of ranks outwards to where no single value is cut: below the
+  /// first value that it touches and past the last. Ranks of a continuous spread stay.
+  void WidenToValues(double* below, double* upto) const;
+  /// Whether the ranks between these ends are those of more than one value.
+  bool HoldsSeveralValues(double below, double upto) const;
   /// "runs", "bounds", "runs and bounds" or "none": what it was made of.
   const std::string& source() const { return source_; }
 
@@ -65,6 +70,9 @@ class KeyDistribution {
     double squares;     ///< sum of squared masses of the values below
   };
   double At(std::string_view value, bool inclusive) const;
+  /// The ranks of the single value that the ranks just above (`after`) or below `rank` belong to;
+  /// both are `rank` in a continuous spread.
+  void ValueAt(double rank, bool after, double* below, double* upto) const;
 
   KeyType type_;
   std::vector<Step> steps_;  // ascending

@@ -1,4 +1,5 @@
 #include "layout/plan_items_internal.h"
+#include "layout/planner_internal.h"
 
 #include <fmt/format.h>
 
@@ -83,6 +84,22 @@ std::string TooSmall(const std::vector<Item>& candidates, const Budgets& budgets
     if (together.empty()) together = needs + ", the budgets together leave no room";
   }
   return together;
+}
+
+std::string TooSmallFor(const Totals& needed, const Budgets& budgets) {
+  std::string limits;
+  auto add = [&](bool over, const std::string& name, const std::string& budget) {
+    if (over) limits += fmt::format("{}{} is {}", limits.empty() ? "" : ", ", name, budget);
+  };
+  add(budgets.max_bytes >= 0 && needed.bytes > budgets.max_bytes, budgets.bytes_name,
+      FormatBytes(budgets.max_bytes));
+  add(budgets.max_units >= 0 && needed.units > budgets.max_units, budgets.units_name,
+      FormatCount(budgets.max_units));
+  add(budgets.max_rows >= 0 && needed.rows > budgets.max_rows, budgets.rows_name,
+      FormatCount(budgets.max_rows));
+  return fmt::format("the smallest rewrite that is worth it needs {} of {} ({} rows); {}: raise it",
+                     Plural(needed.units, "unit", "units"), FormatBytes(needed.bytes),
+                     FormatCount(needed.rows), limits);
 }
 
 std::string Describe(const std::vector<const Item*>& items, std::string_view cube) {

@@ -34,18 +34,6 @@ std::string Aligned(const std::vector<Row>& rows, size_t left) {
   return text;
 }
 
-std::string Number(double number) {
-  return number < 9.995   ? fmt::format("{:.2f}", number)
-         : number < 99.95 ? fmt::format("{:.1f}", number)
-                          : FormatCount(std::llround(number));
-}
-
-std::string Percent(double share) {
-  const double percent = share * 100;
-  return percent > 0 && percent < 0.095 ? "<0.1 %"
-                                        : fmt::format("{:.{}f} %", percent, percent < 9.95 ? 1 : 0);
-}
-
 /// "1 file", "2 files".
 std::string Count(int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", FormatCount(count), what, count == 1 ? "" : "s");
@@ -83,7 +71,8 @@ Totals UnclusteredTotals(const Layout& layout) {
 /// How many cubes are in which state; `other_spec` of them are of the declared columns in another
 /// order, curve, width or algorithm.
 struct CubeCounts {
-  int64_t healthy = 0, partial = 0, mismatch = 0, oversized = 0, stale = 0, other_spec = 0;
+  int64_t healthy = 0, partial = 0, mismatch = 0, oversized = 0, stale = 0, other_spec = 0,
+          overlapping = 0;
 };
 
 CubeCounts CountCubes(const Layout& layout, const ClusteringSpec& spec) {
@@ -97,8 +86,17 @@ CubeCounts CountCubes(const Layout& layout, const ClusteringSpec& spec) {
     counts.oversized += health == CubeHealth::kOversized;
     counts.stale += health == CubeHealth::kStale;
     counts.other_spec += other_spec;
+    counts.overlapping += cube.overlapping;
   }
   return counts;
+}
+
+/// Under the policy overlap a cube that it would rewrite shows as that, whatever its size.
+std::string HealthText(const Layout& layout, const Cube& cube, const ClusteringSpec& spec,
+                       bool* other_spec = nullptr) {
+  const CubeHealth health = HealthOf(layout, cube, spec, other_spec);
+  if (spec.policy == Policy::kOverlap && cube.overlapping) return "overlapping";
+  return std::string(ToString(health));
 }
 
 Json BoxJson(double files, double rows_share) {
@@ -182,6 +180,7 @@ Json StatusJson(const Layout& layout, const ClusteringSpec* declared, const Layo
     states["oversized"] = counts.oversized;
     if (layout.size_rule == SizeRule::kGroups) states["stale"] = counts.stale;
     states["other_spec"] = counts.other_spec;
+    states["overlapping"] = counts.overlapping;
   }
   json["notes"] = layout.notes;
   return json;
@@ -206,6 +205,7 @@ std::string StatusText(const Layout& layout, const ClusteringSpec* declared,
     add(counts.mismatch, "column_mismatch");
     add(counts.oversized, "oversized");
     add(counts.stale, "stale");
+    add(counts.overlapping, "overlapping");
     cubes += " (" + states + ")";
     if (counts.other_spec > 0) {
       cubes += fmt::format(", {} of another column order, curve, width or algorithm",
@@ -220,26 +220,27 @@ std::string StatusText(const Layout& layout, const ClusteringSpec* declared,
     std::vector<Row> rows = {{"key", "= v", "p95", "max", "ideal", "efficiency", "rows", "1 % box",
                               "rows", "10 % box", "rows"}};
     for (const KeyHealth& key : health.keys) {
-      rows.push_back({key.name, Number(key.depth_mean), Number(key.depth_p95),
-                      Number(key.depth_max), Number(key.ideal), Percent(key.efficiency),
-                      Percent(key.rows_share), Number(key.box1_files), Percent(key.box1_rows),
-                      Number(key.box10_files), Percent(key.box10_rows)});
+      rows.push_back({key.name, FormatNumber(key.depth_mean), FormatNumber(key.depth_p95),
+                      FormatNumber(key.depth_max), FormatNumber(key.ideal),
+                      FormatPercent(key.efficiency), FormatPercent(key.rows_share),
+                      FormatNumber(key.box1_files), FormatPercent(key.box1_rows),
+                      FormatNumber(key.box10_files), FormatPercent(key.box10_rows)});
     }
-    rows.push_back({"mean", Number(health.depth), "", "", Number(health.ideal),
-                    Percent(health.efficiency), "", "", "", "", ""});
-    rows.push_back({"all keys", "", "", "", "", "", "", Number(health.box1_files),
-                    Percent(health.box1_rows), Number(health.box10_files),
-                    Percent(health.box10_rows)});
+    rows.push_back({"mean", FormatNumber(health.depth), "", "", FormatNumber(health.ideal),
+                    FormatPercent(health.efficiency), "", "", "", "", ""});
+    rows.push_back({"all keys", "", "", "", "", "", "", FormatNumber(health.box1_files),
+                    FormatPercent(health.box1_rows), FormatNumber(health.box10_files),
+                    FormatPercent(health.box10_rows)});
     text += Aligned(rows, 1);
     text += "\n";
     for (const KeyHealth& key : health.keys) {
       text += fmt::format("{}: distribution from {}", key.name, key.distribution);
       if (key.unavoidable >= 0.005) {
         text += fmt::format("; {} of the ideal is due to repeated values, whatever the layout",
-                            Percent(key.unavoidable));
+                            FormatPercent(key.unavoidable));
       }
       if (key.null_share > 0) {
-        text += fmt::format("; {} null, IS NULL opens {}", Percent(key.null_share),
+        text += fmt::format("; {} null, IS NULL opens {}", FormatPercent(key.null_share),
                             Count(std::llround(key.null_units), layout.unit_name));
       }
       if (key.constant_units > 0)
@@ -267,9 +268,20 @@ Json PlanJson(const Layout& layout, const Plan& plan) {
   json["source_units"] = plan.units_selected;
   json["source_bytes"] = plan.bytes;
   json["output_units"] = outputs;
+  json["output_bytes"] = plan.bytes;  // predicted: what is read is written
+  json["write_amplification"] =
+      plan.new_bytes > 0
+          ? Json(static_cast<double>(plan.bytes) / static_cast<double>(plan.new_bytes))
+          : Json();
   json["depth_before"] = plan.depth_before;
   json["depth_after"] = plan.depth_after;
   json["prediction_correction"] = plan.correction;
+  Json& keys = json["keys"] = Json::array();
+  for (size_t k = 0; k < plan.keys.size() && k < layout.columns.size(); ++k) {
+    keys.push_back({{"name", layout.columns[k].name},
+                    {"depth_before", plan.keys[k].before},
+                    {"depth_after", plan.keys[k].after}});
+  }
   Json& selections = json["selections"] = Json::array();
   for (const Selection& selection : plan.selections) {
     Json one = Json::object();
@@ -302,11 +314,21 @@ std::string PlanText(const Layout& layout, const Plan& plan) {
     }
     text += fmt::format("in {}, into about {}\n", Count(tasks, "task"),
                         Count(outputs, layout.unit_name));
+    if (plan.new_bytes > 0) {
+      text += fmt::format(
+          "writes {}: {} bytes for each byte that no run has sorted before\n",
+          FormatBytes(plan.bytes),
+          FormatNumber(static_cast<double>(plan.bytes) / static_cast<double>(plan.new_bytes)));
+    }
     text += fmt::format(
         "{}s opened by an equality, mean over the keys: {} of {} now, about {} of {} afterwards\n",
-        layout.unit_name, Number(plan.depth_before),
-        FormatCount(static_cast<int64_t>(layout.units.size())), Number(plan.depth_after),
+        layout.unit_name, FormatNumber(plan.depth_before),
+        FormatCount(static_cast<int64_t>(layout.units.size())), FormatNumber(plan.depth_after),
         FormatCount(plan.units_after));
+    for (size_t k = 0; k < plan.keys.size() && k < layout.columns.size(); ++k) {
+      text += fmt::format("  {}: {} now, about {} afterwards\n", layout.columns[k].name,
+                          FormatNumber(plan.keys[k].before), FormatNumber(plan.keys[k].after));
+    }
   }
   AppendNotes(layout.notes, &text);
   AppendNotes(plan.notes, &text);
@@ -328,7 +350,8 @@ Json CubesJson(const Layout& layout, const ClusteringSpec* declared) {
     one["spec_id"] = cube.spec_id;
     one["snapshot_id"] = cube.snapshot_id;
     if (declared) {
-      one["health"] = ToString(HealthOf(layout, cube, *declared));
+      one["health"] = HealthText(layout, cube, *declared);
+      one["overlapping"] = cube.overlapping;
       one["same_spec"] = cube.spec_id == declared->SpecId();
     } else {
       one["health"] = nullptr;
@@ -352,7 +375,7 @@ std::string CubesText(const Layout& layout, const ClusteringSpec* declared) {
       std::string health = "-";
       if (declared) {
         bool other_spec = false;
-        health = ToString(HealthOf(layout, cube, *declared, &other_spec));
+        health = HealthText(layout, cube, *declared, &other_spec);
         if (other_spec) health += " (other spec)";
       }
       rows.push_back({cube.cube_id, cube.run_id, ColumnNames(layout, declared, cube.field_ids),

@@ -74,7 +74,7 @@ TEST(StatusJson, SaysWhatTheCommandLinePromises) {
   EXPECT_EQ(
       DumpJson(json["health"]),
       R"({"cubes":2,"unclustered_units":1,"unclustered_rows":100,"unclustered_bytes":1024,"healthy":1,"partial":1,)"
-      R"("column_mismatch":0,"oversized":0,"other_spec":0})");
+      R"("column_mismatch":0,"oversized":0,"other_spec":0,"overlapping":0})");
   EXPECT_EQ(json["notes"][0], "a renamed column");
   EXPECT_FALSE(StatusJson(layout, nullptr, MeasureLayout(layout))["health"].contains("healthy"));
 }
@@ -138,7 +138,7 @@ TEST(Cubes, ListsThem) {
   EXPECT_EQ(
       DumpJson(json["cubes"][1]),
       R"({"cube_id":"c2","run_id":"r2","files":1,"rows":100,"bytes":1024,"columns":"k0,#9","field_ids":[1,9],)"
-      R"("spec_id":"x","snapshot_id":"12","health":"partial","same_spec":false})");
+      R"("spec_id":"x","snapshot_id":"12","health":"partial","overlapping":false,"same_spec":false})");
   EXPECT_EQ(json["cubes"][0]["health"], "healthy");
   EXPECT_EQ(json["cubes"][0]["same_spec"], true);
   EXPECT_EQ(json["unclustered_units"], 1);

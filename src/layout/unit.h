@@ -65,7 +65,26 @@ struct RunRecord {
   int64_t source_units = 0, source_bytes = 0, output_units = 0, output_bytes = 0;
   double predicted_depth = -1, achieved_depth = -1, depth_before = -1;  ///< -1: not known
   double prediction_correction = 1;  ///< Plan::correction that predicted_depth includes
+  double theta = 0;      ///< of the policy overlap that made the run; 0: another reason made it
+  bool settled = false;  ///< overlap: nothing more was worth a rewrite once this run was done
   std::vector<ColumnQuantiles> quantiles;
+};
+
+/// What was planned for a run: part of its record.
+struct PlannedRun {
+  double depth_before = -1, predicted_depth = -1;  ///< -1: not known
+  double correction = 1;
+  double theta = 0;
+  bool settled = false;
+  bool operator==(const PlannedRun&) const = default;
+
+  void AddTo(RunRecord* run) const {
+    run->depth_before = depth_before;
+    run->predicted_depth = predicted_depth;
+    run->prediction_correction = correction;
+    run->theta = theta;
+    run->settled = settled;
+  }
 };
 
 /// A contiguous slice of a run along the curve (Iceberg), or a whole run (Lance's group).
@@ -77,7 +96,8 @@ struct Cube {
   std::string snapshot_id;
   int64_t rows = 0;
   int64_t bytes = 0;
-  std::vector<int> units;  ///< positions in Layout::units
+  std::vector<int> units;    ///< positions in Layout::units
+  bool overlapping = false;  ///< the policy overlap would rewrite some of it (MarkOverlapping)
 };
 
 /// How the policy `size` tells what is worth a rewrite.

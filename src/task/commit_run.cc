@@ -10,7 +10,7 @@ namespace thalweg {
 
 arrow::Result<CommitResult> CommitSelections(Table& table,
                                              const std::vector<SelectionResults>& selections,
-                                             const PlannedDepths& depths, const RunIntent& intent,
+                                             const PlannedRun& planned, const RunIntent& intent,
                                              const ExecuteOptions& options) {
   const TaskEnvelope& first = selections.front().task();
   RewriteCommit commit;
@@ -19,9 +19,7 @@ arrow::Result<CommitResult> CommitSelections(Table& table,
   commit.spec = first.spec;
   for (const auto& selection : selections) commit.selections.push_back(selection.Rewrite());
   commit.run = MergeRuns(selections);
-  commit.run.depth_before = depths.before;
-  commit.run.predicted_depth = depths.predicted;
-  commit.run.prediction_correction = depths.correction;
+  planned.AddTo(&commit.run);
   commit.summary["thalweg.verify"] = std::string(ToString(options.verify));
   if (options.progress) options.progress({"commit", 0, commit.run.rows});
   return table.CommitRewrite(commit, [&]() -> arrow::Status {

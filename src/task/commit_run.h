@@ -14,13 +14,11 @@ namespace thalweg {
 
 /// Commits selections as one rewrite. Right before each swap every output is checked for presence,
 /// size and footer, the intent for freshness, and `options.stop` for a request to stop. The
-/// record's depths come with `depths`.
-struct PlannedDepths {
-  double before = -1, predicted = -1, correction = 1;
-};
+/// record also
+/// holds what was `planned`.
 arrow::Result<CommitResult> CommitSelections(Table& table,
                                              const std::vector<SelectionResults>& selections,
-                                             const PlannedDepths& depths, const RunIntent& intent,
+                                             const PlannedRun& planned, const RunIntent& intent,
                                              const ExecuteOptions& options);
 
 /// Adds what selections read and wrote to a report.

@@ -125,6 +125,30 @@ arrow::Result<std::vector<UnitDescriptor>> SourcesFromJson(const Json& json,
   return sources;
 }
 
+Json PlannedToJson(const PlannedRun& planned) {
+  return Json{{"depth-before", planned.depth_before},
+              {"predicted-depth", planned.predicted_depth},
+              {"correction", planned.correction},
+              {"theta", planned.theta},
+              {"settled", planned.settled}};
+}
+
+arrow::Result<PlannedRun> PlannedFromJson(const Json& json, const std::string& what) {
+  PlannedRun planned;
+  ARROW_ASSIGN_OR_RAISE(const Json* object, GetObject(json, "planned", what));
+  ARROW_ASSIGN_OR_RAISE(planned.depth_before, GetDouble(*object, "depth-before", what));
+  ARROW_ASSIGN_OR_RAISE(planned.predicted_depth, GetDouble(*object, "predicted-depth", what));
+  ARROW_ASSIGN_OR_RAISE(planned.correction, GetDouble(*object, "correction", what));
+  ARROW_ASSIGN_OR_RAISE(planned.theta, GetDouble(*object, "theta", what));
+  const auto settled = object->find("settled");
+  if (!(planned.correction > 0) || !(planned.theta >= 0 && planned.theta < 1) ||
+      settled == object->end() || !settled->is_boolean()) {
+    return Invalid("{}: \"planned\" is malformed", what);
+  }
+  planned.settled = settled->get<bool>();
+  return planned;
+}
+
 Json TaskToJson(const TaskEnvelope& task, bool with_model) {
   Json json{{"type", fmt::format("{}{}", kTaskTag, kVersion)},
             {"table", WithoutCredentials(task.table)},
@@ -148,6 +172,7 @@ Json TaskToJson(const TaskEnvelope& task, bool with_model) {
   json["target-file-bytes"] = task.target_file_bytes;
   json["target-file-rows"] = task.target_file_rows;
   json["target-row-group-bytes"] = task.target_row_group_bytes;
+  json["planned"] = PlannedToJson(task.planned);
   json["sources"] = SourcesToJson(task.sources);
   return json;
 }
@@ -223,6 +248,7 @@ arrow::Result<TaskEnvelope> TaskFromJson(const Json& json, const std::string& wh
       task.target_row_group_bytes == 0) {
     return Invalid("{}: its target sizes must be positive", what);
   }
+  ARROW_ASSIGN_OR_RAISE(task.planned, PlannedFromJson(json, what));
   ARROW_ASSIGN_OR_RAISE(task.sources, SourcesFromJson(json, what));
   int64_t rows = 0;
   for (const auto& unit : task.sources) {

@@ -37,6 +37,7 @@ struct TaskEnvelope {
   int64_t target_file_bytes = 0;
   int64_t target_file_rows = -1;
   int64_t target_row_group_bytes = 0;
+  PlannedRun planned;  ///< of the whole plan
 
   Json ToJson() const;
   /// Refuses a foreign tag, an unknown version, missing members, no sources, a slice outside of

@@ -101,6 +101,7 @@ arrow::Result<std::vector<TaskEnvelope>> PrepareTasks(Table& table, const Cluste
     ARROW_ASSIGN_OR_RAISE(
         auto more, PrepareSelection(table, spec, std::move(sources), std::max(1, selection.tasks),
                                     static_cast<int>(tasks.size()), prepare, options));
+    for (auto& task : more) task.planned = RecordOf(plan);
     std::move(more.begin(), more.end(), std::back_inserter(tasks));
   }
   return tasks;

@@ -98,7 +98,13 @@ class Optimizer {
     prepare.target_file_rows = inputs.sizes.target_file_rows;
     prepare.target_row_group_bytes = inputs.sizes.target_row_group_bytes;
     ARROW_ASSIGN_OR_RAISE(auto plan, MakePlan(layout, spec_, inputs.options));
+    report_.policy = ToString(inputs.options.policy.value_or(spec_.policy));
+    report_.unit_name = layout.unit_name;
     notes.insert(notes.end(), plan.notes.begin(), plan.notes.end());
+    if (report_.policy == ToString(Policy::kSize)) {
+      ARROW_ASSIGN_OR_RAISE(const auto hint, OverlapHint(layout, spec_, inputs.options, plan));
+      if (!hint.empty()) notes.push_back(hint);
+    }
     notes.insert(notes.end(), layout.notes.begin(), layout.notes.end());
     for (auto& note : notes) {
       if (std::find(report_.notes.begin(), report_.notes.end(), note) == report_.notes.end()) {
@@ -122,7 +128,7 @@ class Optimizer {
       if (unified.committed) return false;  // the plan was made for the version before
     }
     ARROW_RETURN_NOT_OK(CheckCommitMemory(table_, plan.rows, options_.execute));
-    depths_ = {plan.depth_before, plan.depth_after, plan.correction};
+    planned_ = RecordOf(plan);
     report_.predicted_depth = plan.depth_after;
     if (!intent_) {
       ARROW_ASSIGN_OR_RAISE(intent_,
@@ -142,7 +148,7 @@ class Optimizer {
   /// the others are committed.
   arrow::Result<bool> Commit() {
     ARROW_ASSIGN_OR_RAISE(auto selections, CheckResults(table_, results_, options_.execute.verify));
-    auto committed = CommitSelections(table_, selections, depths_, *intent_, options_.execute);
+    auto committed = CommitSelections(table_, selections, planned_, *intent_, options_.execute);
     if (committed.ok()) {
       Committed(*committed, selections);
       return true;
@@ -157,7 +163,8 @@ class Optimizer {
     // again.
     if (survivors.empty() || hit.empty()) return committed.status();
     const auto why = committed.status();
-    committed = CommitSelections(table_, survivors, depths_, *intent_, options_.execute);
+    planned_.settled = false;
+    committed = CommitSelections(table_, survivors, planned_, *intent_, options_.execute);
     ARROW_RETURN_NOT_OK(committed.status());
     if (committed->already_committed) {
       Committed(*committed, survivors);
@@ -234,7 +241,7 @@ class Optimizer {
   std::string run_id_;  // of the attempt; the report's is the first
   OptimizeReport report_;
   ClusteringSpec spec_;
-  PlannedDepths depths_;
+  PlannedRun planned_;
   std::unique_ptr<RunIntent> intent_;
   std::vector<ResultEnvelope> results_;  // executed, neither committed nor deleted
   std::mt19937_64 random_{std::random_device{}()};
@@ -285,9 +292,14 @@ arrow::Result<OptimizeReport> CommitResults(Table& table,
     constexpr double kOrphanAge = 86400;
     ARROW_ASSIGN_OR_RAISE(auto intent, RunIntent::Begin(table, run_id, kOrphanAge));
     auto layout = table.DescribeLayout(spec.columns);
-    if (layout.ok()) report.depth_before = MeasureLayout(*layout).depth;
-    auto committed =
-        CommitSelections(table, selections, {report.depth_before, -1, 1}, *intent, options);
+    if (layout.ok()) {
+      report.depth_before = MeasureLayout(*layout).depth;
+      report.unit_name = layout->unit_name;
+    }
+    PlannedRun planned = results.front().task.planned;
+    planned.depth_before = report.depth_before;
+    report.policy = ToString(planned.theta > 0 ? Policy::kOverlap : Policy::kSize);
+    auto committed = CommitSelections(table, selections, planned, *intent, options);
     if (!committed.ok()) {
       if (KindOf(committed.status()) != FailureKind::kUnknown) return committed.status();
       intent->Keep();

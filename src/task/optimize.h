@@ -34,8 +34,10 @@ arrow::Result<PlanInputs> ResolvePlanInputs(const Table& table, const PlanOption
                                             int64_t target_file_bytes, int64_t target_file_rows);
 
 struct OptimizeReport {
-  std::string outcome;  ///< "committed", "nothing-to-do", "already-committed"
-  std::string reason;   ///< with nothing-to-do
+  std::string outcome;             ///< "committed", "nothing-to-do", "already-committed"
+  std::string reason;              ///< with nothing-to-do
+  std::string policy = "size";     ///< that the plan was made by
+  std::string unit_name = "file";  ///< Layout::unit_name
   std::vector<std::string> notes;
   std::string run_id, snapshot_before, snapshot_after;
   int64_t rows = 0, source_units = 0, source_bytes = 0, output_units = 0, output_bytes = 0,

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <ctime>
 
 #include "util/status.h"
 
@@ -95,6 +96,26 @@ std::string FormatCount(int64_t count) {
     digits.insert(static_cast<size_t>(at), 1, ',');
   }
   return digits;
+}
+
+std::string FormatNumber(double number) {
+  return number < 9.995   ? fmt::format("{:.2f}", number)
+         : number < 99.95 ? fmt::format("{:.1f}", number)
+                          : FormatCount(std::llround(number));
+}
+
+std::string FormatPercent(double share) {
+  const double percent = share * 100;
+  return percent > 0 && percent < 0.095 ? "<0.1 %"
+                                        : fmt::format("{:.{}f} %", percent, percent < 9.95 ? 1 : 0);
+}
+
+std::string FormatTime(int64_t millis) {
+  const std::time_t seconds = millis / 1000;
+  std::tm parts = {};
+  if (gmtime_r(&seconds, &parts) == nullptr) return std::to_string(millis);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 }  // namespace thalweg

@@ -25,4 +25,13 @@ std::string FormatDuration(double seconds);
 /// "1,234,567".
 std::string FormatCount(int64_t count);
 
+/// An expected number of files and the like: "3.81", "35.7", "1,234".
+std::string FormatNumber(double number);
+
+/// A share from 0 to 1: "0.0 %", "<0.1 %", "4.5 %", "38 %".
+std::string FormatPercent(double share);
+
+/// A time in milliseconds since 1970 as "2026-11-30 05:37:23" (UTC).
+std::string FormatTime(int64_t millis);
+
 }  // namespace thalweg

@@ -58,6 +58,18 @@ TEST(Units, Durations) {
   EXPECT_EQ(FormatDuration(12000), "3 h 20 min");
 }
 
+TEST(Units, NumbersSharesAndTimes) {
+  const std::pair<double, const char*> numbers[] = {{0, "0.00"},     {3.814, "3.81"},
+                                                    {9.996, "10.0"}, {35.73, "35.7"},
+                                                    {99.96, "100"},  {12345.6, "12,346"}};
+  for (const auto& [number, text] : numbers) EXPECT_EQ(FormatNumber(number), text);
+  const std::pair<double, const char*> shares[] = {
+      {0, "0.0 %"}, {0.0004, "<0.1 %"}, {0.045, "4.5 %"}, {0.3849, "38 %"}, {1, "100 %"}};
+  for (const auto& [share, text] : shares) EXPECT_EQ(FormatPercent(share), text);
+  EXPECT_EQ(FormatTime(0), "1970-01-01 00:00:00");
+  EXPECT_EQ(FormatTime(951827696789), "2000-02-29 12:34:56");
+}
+
 TEST(Units, FormatCount) {
   EXPECT_EQ(FormatCount(0), "0");
   EXPECT_EQ(FormatCount(999), "999");

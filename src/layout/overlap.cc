@@ -1,0 +1,680 @@
+// The policy `overlap`: rewrite a region when one sort of it would cut the units that are avoidably
+// touched there by at least theta. docs/overlap.md has the rule, why it ends, and what was
+// measured.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <queue>
+#include <set>
+#include <utility>
+
+#include "layout/plan_items_internal.h"
+#include "layout/planner_internal.h"
+#include "layout/tiling.h"
+#include "util/units.h"
+
+namespace thalweg {
+namespace {
+
+/// A unit belongs to a cell when it is at most so much wider than it.
+constexpr double kSlack = 1.3;
+/// What one sort into m units gives, over extent·m^(1-1/N): the mean over all m with files that end
+/// on cell borders, two to four keys (docs/overlap.md).
+constexpr double kSortConstant = 1.07;
+constexpr int kMostLevels = 14;
+constexpr int kMostRounds = 16;
+/// How often a region is looked at in one round as its units are taken by others.
+constexpr int kMostLooks = 16;
+
+/// A unit of the table, or a predicted one of a sort that this plan makes.
+struct Tile {
+  RankBoxOf box;
+  double units = 0;  ///< what its rows are written as, in output units
+  int64_t rows = 0, bytes = 0;
+  int unit = -1;  ///< position in the layout; -1: predicted
+  int run = -1;   ///< position in runs_
+  bool taken = false;
+};
+
+/// One sort: of the past, or of this plan.
+struct Run {
+  int rewrite_class = 0;
+  int order = -1;      ///< the larger, the newer
+  int selection = -1;  ///< of this plan: position in pending_
+  /// This policy made it, at this threshold or a lower one, and nothing was left to do: without
+  /// newer units there is nothing to gain where it lies.
+  bool settled = false;
+  bool barred = false;  ///< it achieved less than half of the gain that was predicted
+};
+
+/// Units that are sorted as one.
+struct Pending {
+  std::vector<int> units;
+  int run = -1;
+  int64_t unclustered = 0, overlapping = 0;
+  std::set<int> past_runs;
+  int joined = -1;  ///< has become part of this one
+};
+
+/// A region and the best set of its runs.
+struct Candidate {
+  std::vector<int> tiles;
+  std::vector<int> chosen;
+  double worth = 0;  ///< gain; under a budget gain per byte
+  int looks = 0;
+  bool operator<(const Candidate& other) const {
+    if (worth != other.worth) return worth < other.worth;
+    return chosen.front() > other.chosen.front();  // for a plan that is always the same
+  }
+};
+
+bool SameColumns(std::vector<int32_t> ids, const ClusteringSpec& spec) {
+  std::vector<int32_t> declared;
+  for (const ClusteringColumn& column : spec.columns) declared.push_back(column.field_id);
+  std::sort(ids.begin(), ids.end());
+  std::sort(declared.begin(), declared.end());
+  return ids == declared;
+}
+
+bool AchievedTooLittle(const RunRecord& run) {
+  if (run.depth_before < 0 || run.predicted_depth < 0 || run.achieved_depth < 0) return false;
+  const double predicted = run.depth_before - run.predicted_depth;
+  return predicted > 0 && run.depth_before - run.achieved_depth < predicted / 2;
+}
+
+class OverlapPlanner {
+ public:
+  OverlapPlanner(const Layout& layout, const ClusteringSpec& spec, const PlanOptions& options,
+                 const Ranks& ranks)
+      : layout_(layout), spec_(spec), options_(options), ranks_(ranks), n_(ranks.key_count()) {
+    for (const auto& key : ranks.keys) repeats_.push_back(key.repeated_square_sum() > 1e-7);
+  }
+
+  void MakePlan(Plan* plan) {
+    Collect();
+    TakeUnclustered();
+    bool settled = false;
+    for (int round = 0; round < kMostRounds && !settled; ++round) settled = !Round();
+    Finish(settled && !over_budget_, plan);
+  }
+
+ private:
+  // --- what there is
+
+  void Collect() {
+    std::map<std::string_view, std::pair<int, const RunRecord*>> records;
+    for (const RunRecord& run : layout_.runs) {
+      const int order = static_cast<int>(records.size());
+      records.emplace(run.run_id, std::make_pair(order, &run));
+    }
+    std::map<std::pair<std::string_view, int>, int> runs;  // by id and class
+    const std::string spec_id = spec_.SpecId();
+    for (size_t i = 0; i < layout_.units.size(); ++i) {
+      const Unit& unit = layout_.units[i];
+      const bool stale =
+          layout_.size_rule == SizeRule::kGroups && unit.stamp && unit.stamp->spec_id != spec_id;
+      if (!unit.stamp || stale) {
+        unclustered_.push_back(static_cast<int>(i));
+        continue;
+      }
+      if (!SameColumns(unit.stamp->field_ids, spec_)) {
+        ++mismatched_;
+        continue;
+      }
+      const auto [at, added] =
+          runs.emplace(std::make_pair(std::string_view(unit.stamp->run_id), unit.rewrite_class),
+                       static_cast<int>(runs_.size()));
+      if (added) {
+        Run run;
+        run.rewrite_class = unit.rewrite_class;
+        if (const auto record = records.find(unit.stamp->run_id); record != records.end()) {
+          run.order = record->second.first;
+          const RunRecord& known = *record->second.second;
+          run.settled = known.settled && known.theta > 0 && known.theta <= spec_.theta;
+          run.barred = AchievedTooLittle(known);
+        }
+        runs_.push_back(run);
+      }
+      Tile tile;
+      tile.box = BoxOf(ranks_, static_cast<int>(i));
+      tile.rows = unit.rows;
+      tile.bytes = unit.bytes;
+      tile.units = OutputUnits(unit.rows, unit.bytes, options_);
+      tile.unit = static_cast<int>(i);
+      tile.run = at->second;
+      tiles_.push_back(tile);
+    }
+  }
+
+  // --- budgets
+
+  bool Fits(const Totals& more) const {
+    Totals all = spent_;
+    all.units += more.units;
+    all.rows += more.rows;
+    all.bytes += more.bytes;
+    return all.Fits(options_.budgets);
+  }
+  void Spend(const Totals& more) {
+    spent_.units += more.units;
+    spent_.rows += more.rows;
+    spent_.bytes += more.bytes;
+  }
+  /// Something worth a rewrite does not fit; remembers the smallest such.
+  void LeaveOut(const Totals& needed) {
+    if (!over_budget_ || needed.bytes < smallest_left_.bytes) smallest_left_ = needed;
+    over_budget_ = true;
+  }
+  static void Add(const Tile& tile, Totals* totals) {
+    if (tile.unit < 0) return;
+    ++totals->units;
+    totals->rows += tile.rows;
+    totals->bytes += tile.bytes;
+  }
+
+  // --- selections and their predicted units
+
+  int NewPending(int rewrite_class) {
+    Run run;
+    run.rewrite_class = rewrite_class;
+    run.order = static_cast<int>(layout_.runs.size());
+    run.selection = static_cast<int>(pending_.size());
+    pending_.emplace_back();
+    pending_.back().run = static_cast<int>(runs_.size());
+    runs_.push_back(run);
+    return run.selection;
+  }
+
+  int Root(int selection) const {
+    while (pending_[selection].joined >= 0) selection = pending_[selection].joined;
+    return selection;
+  }
+
+  /// Adds the predicted units of a sort of these rows.
+  void AddPredicted(const std::vector<BoxMass>& rows, int64_t row_count, int64_t bytes, int run) {
+    const double units = OutputUnits(row_count, bytes, options_);
+    const int count = static_cast<int>(std::clamp(std::round(units), 1.0, 1e7));
+    for (const RankBoxOf& box : TileSort(rows, count, ranks_.keys)) {
+      Tile tile;
+      tile.box = box;
+      tile.units = units / count;
+      tile.rows = row_count / count;
+      tile.bytes = bytes / count;
+      tile.run = run;
+      tiles_.push_back(tile);
+    }
+  }
+
+  /// Unclustered units are sorted in any case, as far as the budgets let it: in the planner's model
+  /// first by themselves.
+  void TakeUnclustered() {
+    if (options_.budgets.any()) {
+      auto worth = [&](int unit) {
+        return ranks_.Avoidable(unit) /
+               static_cast<double>(std::max<int64_t>(1, layout_.units[unit].bytes));
+      };
+      std::stable_sort(unclustered_.begin(), unclustered_.end(), [&](int a, int b) {
+        const double x = worth(a), y = worth(b);
+        return x != y ? x > y : layout_.units[a].id < layout_.units[b].id;
+      });
+    }
+    std::map<int, int> selections;  // by class
+    std::map<int, std::vector<BoxMass>> rows;
+    std::map<int, Totals> sizes;
+    for (int unit : unclustered_) {
+      const Unit& of = layout_.units[unit];
+      const Totals cost{1, of.rows, of.bytes};
+      if (!Fits(cost)) {
+        LeaveOut(cost);
+        continue;
+      }
+      Spend(cost);
+      const auto [at, added] = selections.emplace(of.rewrite_class, 0);
+      if (added) at->second = NewPending(of.rewrite_class);
+      pending_[at->second].units.push_back(unit);
+      ++pending_[at->second].unclustered;
+      Totals& size = sizes[of.rewrite_class];
+      size.rows += of.rows;
+      size.bytes += of.bytes;
+      rows[of.rewrite_class].push_back(
+          {BoxOf(ranks_, unit), OutputUnits(std::max<int64_t>(1, of.rows), of.bytes, options_)});
+    }
+    for (const auto& [rewrite_class, selection] : selections) {
+      const Totals& size = sizes[rewrite_class];
+      AddPredicted(rows[rewrite_class], size.rows, size.bytes, pending_[selection].run);
+    }
+  }
+
+  // --- regions
+
+  /// The halvings of each key that make up the cells of one grid.
+  using Shape = std::array<int, kMostKeys>;
+
+  /// The cell of a tile in this grid; false when it is too wide for one.
+  bool CellOf(const Tile& tile, const Shape& shape, uint64_t* cell) const {
+    auto place = static_cast<uint64_t>(runs_[tile.run].rewrite_class);
+    for (int k = 0; k < n_; ++k) {
+      const int level = shape[k];
+      const double side = std::ldexp(1.0, -level);
+      const uint64_t cells = uint64_t{1} << level;
+      if (tile.box.width(k) > kSlack * side) return false;
+      uint64_t at = cells;  // without a value: a place of its own
+      if (tile.box.holds[k]) {
+        const double middle = (tile.box.below[k] + tile.box.upto[k]) / 2;
+        at = std::min(static_cast<uint64_t>(middle / side), cells - 1);
+      }
+      place = place << (level + 1) | at;
+    }
+    *cell = place;
+    return true;
+  }
+
+  /// Down to cells of about one unit.
+  int Levels() const {
+    const auto tiles =
+        std::count_if(tiles_.begin(), tiles_.end(), [](const Tile& tile) { return !tile.taken; });
+    const double octaves = std::log2(std::max(1.0, static_cast<double>(tiles)));
+    return std::min(static_cast<int>(octaves / std::max(1, n_)), kMostLevels);
+  }
+
+  /// Square cells at every level and, of two keys, also those halved once more along one of them:
+  /// new rows often lie in a band.
+  std::vector<Shape> Shapes() const {
+    std::vector<Shape> shapes;
+    const int levels = Levels();
+    for (int level = 0; level <= levels; ++level) {
+      Shape shape{};
+      std::fill(shape.begin(), shape.begin() + n_, level);
+      shapes.push_back(shape);
+      for (int k = 0; n_ == 2 && k < n_; ++k) {
+        Shape longer = shape;
+        ++longer[k];
+        shapes.push_back(longer);
+      }
+    }
+    return shapes;
+  }
+
+  /// Looks at all regions once and takes what is worth it, the best first. False: nothing was.
+  bool Round() {
+    std::priority_queue<Candidate> queue;
+    std::vector<std::pair<uint64_t, int>> placed;
+    for (const Shape& shape : Shapes()) {
+      placed.clear();
+      for (size_t i = 0; i < tiles_.size(); ++i) {
+        uint64_t cell = 0;
+        if (!tiles_[i].taken && CellOf(tiles_[i], shape, &cell)) {
+          placed.emplace_back(cell, static_cast<int>(i));
+        }
+      }
+      std::sort(placed.begin(), placed.end());
+      for (size_t from = 0; from < placed.size();) {
+        size_t to = from;
+        bool several = false;
+        for (; to < placed.size() && placed[to].first == placed[from].first; ++to) {
+          several |= tiles_[placed[to].second].run != tiles_[placed[from].second].run;
+        }
+        if (several) {
+          Candidate candidate;
+          for (size_t i = from; i < to; ++i) candidate.tiles.push_back(placed[i].second);
+          if (Evaluate(&candidate)) queue.push(std::move(candidate));
+        }
+        from = to;
+      }
+    }
+    bool any = false;
+    while (!queue.empty()) {
+      Candidate candidate = queue.top();
+      queue.pop();
+      auto taken = [&](int tile) { return tiles_[tile].taken; };
+      if (std::any_of(candidate.chosen.begin(), candidate.chosen.end(), taken) ||
+          !Fits(CostOf(candidate.chosen))) {
+        std::erase_if(candidate.tiles, taken);
+        if (++candidate.looks < kMostLooks && Evaluate(&candidate)) {
+          queue.push(std::move(candidate));
+        }
+        continue;
+      }
+      Take(candidate);
+      any = true;
+    }
+    return any;
+  }
+
+  Totals CostOf(const std::vector<int>& tiles) const {
+    Totals cost;
+    for (int tile : tiles) Add(tiles_[tile], &cost);
+    return cost;
+  }
+
+  struct RunTiles {
+    int run;
+    std::vector<int> tiles;
+  };
+
+  /// The tiles of a region by run, from the smallest run up.
+  std::vector<RunTiles> ByRun(const std::vector<int>& tiles) const {
+    std::vector<RunTiles> runs;
+    std::map<int, size_t> at;
+    for (int tile : tiles) {
+      const auto [place, added] = at.emplace(tiles_[tile].run, runs.size());
+      if (added) runs.push_back({tiles_[tile].run, {}});
+      runs[place->second].tiles.push_back(tile);
+    }
+    std::sort(runs.begin(), runs.end(), [](const RunTiles& a, const RunTiles& b) {
+      return a.tiles.size() != b.tiles.size() ? a.tiles.size() < b.tiles.size() : a.run > b.run;
+    });
+    return runs;
+  }
+
+  /// Where in a region its rows are, on a grid: one sort follows the ranks of its own rows and cuts
+  /// crowded places finer.
+  class Density {
+   public:
+    Density(const RankBoxOf& whole, int keys) : whole_(whole), n_(keys) {
+      constexpr int kBins[] = {kMostBins, 16, 8, 5};
+      bins_ = kBins[std::clamp(keys, 1, kMostKeys) - 1];
+      size_t all = 1;
+      for (int k = 0; k < n_; ++k) all *= static_cast<size_t>(bins_);
+      mass_.assign(all, 0);
+    }
+
+    void Add(const RankBoxOf& box, double mass) {
+      Spread spread;
+      for (int k = 0; k < n_; ++k) {
+        spread.first[k] = spread.last[k] = 0;
+        spread.share[k][0] = 1;
+        const double width = whole_.width(k), begin = box.below[k] - whole_.below[k];
+        if (!box.holds[k] || !(width > 0)) continue;
+        const double from = begin / width * bins_, to = from + box.width(k) / width * bins_;
+        const int first = std::clamp(static_cast<int>(from), 0, bins_ - 1);
+        const int last = std::clamp(static_cast<int>(std::ceil(to)) - 1, first, bins_ - 1);
+        for (int b = first; b <= last; ++b) {
+          const double in = std::min<double>(to, b + 1) - std::max<double>(from, b);
+          spread.share[k][b - first] = to > from ? std::max(0.0, in) / (to - from) : 1;
+        }
+        spread.first[k] = first;
+        spread.last[k] = last;
+      }
+      AddOver(spread, 0, 0, mass);
+      total_ += mass;
+    }
+
+    /// What stands for the width of the region on each key, in the depth c·extent·m^(1-1/N) of one
+    /// sort into m units: with p the share of the rows in a bin, q_k that of the bins of its place
+    /// on key k and l_k the width of one bin, Σ p^(1-1/N) · (Π q)^(1/N) · l_k / q_k over the bins.
+    /// A unit there is (Π q / (m·p))^(1/N) wide in the ranks of the sort's own rows, and l_k / q_k
+    /// as much in the table's. It is the width itself when the rows fill the region evenly.
+    std::array<double, kMostKeys> Extents() const {
+      std::array<std::array<double, kMostBins>, kMostKeys> along{}, roots{};
+      for (size_t at = 0; at < mass_.size(); ++at) {
+        if (!(mass_[at] > 0)) continue;
+        size_t rest = at;
+        for (int k = n_ - 1; k >= 0; --k, rest /= static_cast<size_t>(bins_)) {
+          along[k][rest % static_cast<size_t>(bins_)] += mass_[at] / total_;
+        }
+      }
+      for (int k = 0; k < n_; ++k) {
+        for (int b = 0; b < bins_; ++b) roots[k][b] = Root(along[k][b]);
+      }
+      std::array<double, kMostKeys> extents{};
+      for (size_t at = 0; at < mass_.size(); ++at) {
+        if (!(mass_[at] > 0)) continue;
+        const double p = mass_[at] / total_;
+        double units = p / Root(p);
+        std::array<size_t, kMostKeys> place{};
+        size_t rest = at;
+        for (int k = n_ - 1; k >= 0; --k, rest /= static_cast<size_t>(bins_)) {
+          place[k] = rest % static_cast<size_t>(bins_);
+          units *= roots[k][place[k]];
+        }
+        for (int k = 0; k < n_; ++k) {
+          extents[k] += units * whole_.width(k) / bins_ / along[k][place[k]];
+        }
+      }
+      return extents;
+    }
+
+   private:
+    static constexpr int kMostBins = 64;
+    struct Spread {
+      int first[kMostKeys], last[kMostKeys];
+      double share[kMostKeys][kMostBins];
+    };
+    double Root(double value) const {
+      return n_ == 1 ? value : n_ == 2 ? std::sqrt(value) : std::pow(value, 1.0 / n_);
+    }
+    void AddOver(const Spread& spread, int k, size_t at, double mass) {
+      if (k == n_) {
+        mass_[at] += mass;
+        return;
+      }
+      for (int b = spread.first[k]; b <= spread.last[k]; ++b) {
+        AddOver(spread, k + 1, at * static_cast<size_t>(bins_) + static_cast<size_t>(b),
+                mass * spread.share[k][b - spread.first[k]]);
+      }
+    }
+
+    RankBoxOf whole_;
+    int n_, bins_;
+    double total_ = 0;
+    std::vector<double> mass_;
+  };
+
+  /// Whether the rule lets a set of runs be rewritten at all.
+  class Eligibility {
+   public:
+    explicit Eligibility(double theta) : theta_(theta) {}
+    void Add(const Run& run, int64_t rows) {
+      if (run.order > newest_order_) {
+        newest_order_ = run.order;
+        newest_settled_ = run.settled;
+      }
+      rows_ += rows;
+      if (run.barred) barred_rows_ = std::max(barred_rows_, rows);
+    }
+    bool eligible() const {
+      return !newest_settled_ &&
+             static_cast<double>(rows_) * (1 - theta_) >= static_cast<double>(barred_rows_);
+    }
+
+   private:
+    double theta_;
+    int newest_order_ = -2;
+    bool newest_settled_ = false;
+    int64_t rows_ = 0, barred_rows_ = 0;
+  };
+
+  /// Finds the best set of runs of the region. False: none is worth a rewrite and fits the budgets.
+  bool Evaluate(Candidate* candidate) {
+    const std::vector<RunTiles> runs = ByRun(candidate->tiles);
+    RankBoxOf extent, whole;
+    for (int tile : candidate->tiles) whole.Add(tiles_[tile].box, n_);
+    Density density(whole, n_);
+    Eligibility eligibility(spec_.theta);
+    Totals cost;
+    double current = 0, units = 0, best = 0;
+    size_t best_runs = 0;
+    for (size_t r = 0; r < runs.size(); ++r) {
+      int64_t rows = 0;
+      for (int at : runs[r].tiles) {
+        const Tile& tile = tiles_[at];
+        current += tile.box.MeanWidth(n_);
+        extent.Add(tile.box, n_);
+        density.Add(tile.box, tile.units);
+        units += tile.units;
+        rows += tile.rows;
+        Add(tile, &cost);
+      }
+      eligibility.Add(runs_[runs[r].run], rows);
+      if (r == 0 || !eligibility.eligible()) continue;
+      double predicted = 0, unavoidable = 0;
+      Predict(extent, std::max(1.0, units), density.Extents(), &predicted, &unavoidable);
+      const double gain = current - predicted;
+      if (!(gain > 1e-9) || gain < spec_.theta * (current - unavoidable)) continue;
+      if (!Fits(cost)) {
+        LeaveOut(cost);
+        continue;
+      }
+      const double worth = options_.budgets.any()
+                               ? gain / static_cast<double>(std::max<int64_t>(1, cost.bytes))
+                               : gain;
+      if (worth > best) {
+        best = worth;
+        best_runs = r + 1;
+      }
+    }
+    if (best_runs == 0) return false;
+    candidate->worth = best;
+    candidate->chosen.clear();
+    for (size_t r = 0; r < best_runs; ++r) {
+      candidate->chosen.insert(candidate->chosen.end(), runs[r].tiles.begin(), runs[r].tiles.end());
+    }
+    return true;
+  }
+
+  /// Depth of one sort of a region into so many units, and what of it no layout can avoid; means
+  /// over the keys.
+  void Predict(const RankBoxOf& extent, double units, const std::array<double, kMostKeys>& extents,
+               double* predicted, double* unavoidable) const {
+    const double sorted = units <= 1 ? 1 : kSortConstant * std::pow(units, 1 - 1.0 / n_);
+    for (int k = 0; k < n_; ++k) {
+      const double width = extent.width(k);
+      if (!(width > 0)) continue;
+      // Σ p² / extent: see PredictDepth.
+      const double repeats =
+          repeats_[k] ? ranks_.keys[k].RepeatedSquareSum(extent.below[k], extent.upto[k]) / width
+                      : 0;
+      const double spread = units <= 1 ? width : std::min(width, extents[k]);
+      *predicted += std::min(units * width, sorted * spread + units * repeats) / n_;
+      *unavoidable += units * std::min(width, repeats) / n_;
+    }
+  }
+
+  void Take(const Candidate& candidate) {
+    const int rewrite_class = runs_[tiles_[candidate.chosen.front()].run].rewrite_class;
+    Spend(CostOf(candidate.chosen));
+    // A predicted tile brings the whole selection that it is of.
+    int into = -1;
+    for (int at : candidate.chosen) {
+      const int selection = runs_[tiles_[at].run].selection;
+      if (selection < 0) continue;
+      const int root = Root(selection);
+      if (into < 0) into = root;
+      if (root != into) Join(root, into);
+    }
+    if (into < 0) into = NewPending(rewrite_class);
+    Pending& pending = pending_[into];
+    std::vector<BoxMass> rows;
+    int64_t row_count = 0, bytes = 0;
+    for (int at : candidate.chosen) {
+      Tile& tile = tiles_[at];
+      tile.taken = true;
+      row_count += tile.rows;
+      bytes += tile.bytes;
+      rows.push_back({tile.box, tile.units});
+      if (tile.unit < 0) continue;
+      pending.units.push_back(tile.unit);
+      pending.past_runs.insert(tile.run);
+      ++pending.overlapping;
+    }
+    AddPredicted(rows, row_count, bytes, pending.run);
+  }
+
+  void Join(int from, int into) {
+    Pending& lost = pending_[from];
+    Pending& kept = pending_[into];
+    kept.units.insert(kept.units.end(), lost.units.begin(), lost.units.end());
+    kept.unclustered += lost.unclustered;
+    kept.overlapping += lost.overlapping;
+    kept.past_runs.merge(lost.past_runs);
+    for (Tile& tile : tiles_) {
+      if (tile.run == lost.run) tile.run = kept.run;
+    }
+    lost = Pending();
+    lost.joined = into;
+  }
+
+  // --- the plan
+
+  std::string Describe(const Pending& pending) const {
+    std::string text;
+    if (pending.unclustered > 0) {
+      text = Plural(pending.unclustered, "unclustered unit", "unclustered units");
+    }
+    if (pending.overlapping > 0) {
+      text += fmt::format("{}{} of {}", text.empty() ? "" : ", ",
+                          Plural(pending.overlapping, "overlapping unit", "overlapping units"),
+                          Plural(static_cast<int64_t>(pending.past_runs.size()), "run", "runs"));
+    }
+    return text;
+  }
+
+  void Finish(bool settled, Plan* plan) {
+    plan->theta = spec_.theta;
+    plan->settled = settled;
+    plan->correction = CorrectionOf(layout_);
+    std::vector<char> selected(layout_.units.size(), 0);
+    int outputs = 0;
+    for (Pending& pending : pending_) {
+      if (pending.joined >= 0 || pending.units.empty()) continue;
+      for (int unit : pending.units) selected[unit] = 1;
+      const std::string reason = Describe(pending);
+      Selection selection = MakeSelection(layout_, std::move(pending.units), spec_, options_);
+      selection.reason = reason;
+      plan->rows += selection.rows;
+      plan->bytes += selection.bytes;
+      plan->units_selected += static_cast<int>(selection.units.size());
+      outputs += selection.predicted_units;
+      plan->selections.push_back(std::move(selection));
+    }
+    for (const Tile& tile : tiles_) {
+      if (!tile.taken && tile.unit < 0) plan->predicted_boxes.push_back(tile.box);
+    }
+    plan->units_after = static_cast<int>(layout_.units.size()) - plan->units_selected + outputs;
+    PredictAfter(ranks_, selected, plan);
+    if (mismatched_ > 0) {
+      plan->notes.push_back(fmt::format("{} clustered by other columns: only --full rewrites them",
+                                        Plural(mismatched_, "unit is", "units are")));
+    }
+    if (plan->selections.empty()) {
+      plan->reason = over_budget_ ? TooSmallFor(smallest_left_, options_.budgets) : Nothing();
+    } else if (over_budget_) {
+      plan->notes.push_back("the budget left rewrites that are worth it for later runs");
+    }
+  }
+
+  std::string Nothing() const {
+    return fmt::format(
+        "nowhere would one sort of several runs cut the {}s that are avoidably opened by {:g} %",
+        layout_.unit_name, 100 * spec_.theta);
+  }
+
+  const Layout& layout_;
+  const ClusteringSpec& spec_;
+  const PlanOptions& options_;
+  const Ranks& ranks_;
+  const int n_;
+  std::vector<char> repeats_;  // by key: whether any value is repeated enough to matter
+  std::vector<Tile> tiles_;
+  std::vector<Run> runs_;
+  std::vector<Pending> pending_;
+  std::vector<int> unclustered_;
+  int64_t mismatched_ = 0;
+  Totals spent_, smallest_left_;
+  bool over_budget_ = false;
+};
+
+}  // namespace
+
+arrow::Status PlanByOverlap(const Layout& layout, const ClusteringSpec& spec,
+                            const PlanOptions& options, const Ranks& ranks, Plan* plan) {
+  OverlapPlanner(layout, spec, options, ranks).MakePlan(plan);
+  return arrow::Status::OK();
+}
+
+}  // namespace thalweg
