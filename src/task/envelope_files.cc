@@ -12,6 +12,7 @@
 #include "task/envelope.h"
 #include "task/hex128.h"
 #include "util/status.h"
+#include "util/write_file.h"
 
 namespace thalweg {
 namespace {
@@ -63,28 +64,6 @@ arrow::Result<std::string> ReadWhole(const std::string& path) {
   close(file);
   ARROW_RETURN_NOT_OK(status);
   return text;
-}
-
-/// Writes a new file; with `replace` an old one of that name goes, at once.
-arrow::Status WriteWhole(const std::string& path, std::string_view text, bool replace) {
-  const std::string target = replace ? fmt::format("{}.{}.tmp", path, getpid()) : path;
-  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (replace ? O_TRUNC : O_EXCL);
-  const int file = open(target.c_str(), flags, 0666);
-  if (file < 0) return Invalid("{}: cannot be written: {}", path, ErrnoText());
-  bool good = true;
-  while (good && !text.empty()) {
-    const ssize_t n = write(file, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    good = n >= 0;
-    if (good) text.remove_prefix(n);
-  }
-  good = good && fsync(file) == 0;
-  good = (close(file) == 0) && good;
-  if (good && replace) good = rename(target.c_str(), path.c_str()) == 0;
-  if (good) return arrow::Status::OK();
-  const std::string why = ErrnoText();
-  unlink(target.c_str());
-  return Invalid("{}: cannot be written: {}", path, why);
 }
 
 }  // namespace
@@ -165,12 +144,12 @@ arrow::Result<std::vector<std::string>> WriteTasks(const std::vector<TaskEnvelop
     if (out.fitted.size() > kInlineLimit) {
       out.fitted_file = fmt::format("fitted-{}.bin", out.selection_id);
       if (models.insert(out.fitted_file).second) {
-        ARROW_RETURN_NOT_OK(WriteWhole(base / out.fitted_file, out.fitted, /*replace=*/false));
+        ARROW_RETURN_NOT_OK(WriteWholeFile(base / out.fitted_file, out.fitted, /*replace=*/false));
       }
       out.fitted.clear();
     }
     paths.push_back(base / fmt::format("task-{:05}.json", out.task));
-    ARROW_RETURN_NOT_OK(WriteWhole(paths.back(), DumpJson(out.ToJson(), 1), /*replace=*/false));
+    ARROW_RETURN_NOT_OK(WriteWholeFile(paths.back(), DumpJson(out.ToJson(), 1), /*replace=*/false));
   }
   return paths;
 }
@@ -191,7 +170,7 @@ arrow::Result<TaskEnvelope> ReadTask(const std::string& path) {
 }
 
 arrow::Status WriteResult(const ResultEnvelope& result, const std::string& path) {
-  return WriteWhole(path, DumpJson(result.ToJson(), 1), /*replace=*/true);
+  return WriteWholeFile(path, DumpJson(result.ToJson(), 1), /*replace=*/true);
 }
 
 arrow::Result<ResultEnvelope> ReadResult(const std::string& path) {
