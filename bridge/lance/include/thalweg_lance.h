@@ -217,12 +217,13 @@ int thalweg_lance_update_metadata(ThalwegLanceDataset* dataset, const char* requ
  * live fragment alike; so too the other indexes that a rewrite cannot take along (zone maps of
  * other columns, bloom filters). request: {"columns": [name…], "rows_per_zone": n (0: Lance's
  * default; for new ones), "properties"}. Gives {"version", "created": [name…], "refreshed":
- * [name…], "failed": {name: why}, "withheld": [column…], "losing": [name…]}; version is the handle's
- * own when there was nothing to change (no version is made). "failed" are indexes on other columns,
- * which stay as they are. "withheld" are columns of floats on which a zone map would make Lance lose
- * rows, because a zone has nothing but NaN or a NaN has a sign: none is created, and one of this
- * library's making is removed; "losing" are such zone maps of other makers, which are left. An existing zone map of any name is used, and keeps its rows per zone; new ones
- * are called thalweg_zonemap_<column>. */
+ * [name…], "failed": {name: why}, "withheld": [column…], "losing": [name…]}; version is the
+ * handle's own when there was nothing to change (no version is made). "failed" are indexes on other
+ * columns, which stay as they are. "withheld" are columns of floats on which a zone map would make
+ * Lance lose rows, because a zone has nothing but NaN or a NaN has a sign: none is created, and one
+ * of this library's making is removed; "losing" are such zone maps of other makers, which are left.
+ * An existing zone map of any name is used, and keeps its rows per zone; new ones are called
+ * thalweg_zonemap_<column>. */
 int thalweg_lance_refresh_zone_maps(ThalwegLanceDataset* dataset, const char* request, char** json);
 /* Brings each remappable index that touches these fragments to where one segment, or segments that
  * cover all of them or none, cover them: request {"fragments": [id…], "dry_run": bool,
