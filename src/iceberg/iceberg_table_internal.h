@@ -70,6 +70,8 @@ class IcebergTable : public Table {
   arrow::Result<bool> ClearDeclaration() override;
 
   arrow::Result<Layout> DescribeLayout(const std::vector<ClusteringColumn>& columns) const override;
+  arrow::Result<std::optional<Layout>> DescribeLayoutAt(
+      const std::string& snapshot_id, const std::vector<ClusteringColumn>& columns) const override;
   arrow::Result<bool> RebuildCubes() override;
   arrow::Result<std::vector<UnitDescriptor>> Describe(
       const std::vector<std::string>& unit_ids) const override;
@@ -97,6 +99,9 @@ class IcebergTable : public Table {
 
  private:
   const FileIO& io() const { return *store_->io(); }
+  arrow::Result<Layout> MakeLayout(const std::string& snapshot_id, const SnapshotFiles& files,
+                                   const CurrentCubes& cubes,
+                                   const std::vector<ClusteringColumn>& columns) const;
   /// Files of the pinned snapshot, read once.
   arrow::Result<std::shared_ptr<const SnapshotFiles>> Files() const;
   /// The cube map that holds for the pinned snapshot, read once.

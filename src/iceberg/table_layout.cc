@@ -85,9 +85,31 @@ arrow::Result<Layout> IcebergTable::DescribeLayout(
     const std::vector<ClusteringColumn>& columns) const {
   ARROW_ASSIGN_OR_RAISE(const auto files, Files());
   ARROW_ASSIGN_OR_RAISE(const auto cubes, Cubes());
+  return MakeLayout(snapshot_id(), *files, *cubes, columns);
+}
+
+arrow::Result<std::optional<Layout>> IcebergTable::DescribeLayoutAt(
+    const std::string& snapshot_id, const std::vector<ClusteringColumn>& columns) const {
+  ARROW_ASSIGN_OR_RAISE(const auto snapshots, loaded_.metadata.Snapshots());
+  for (const auto& snapshot : snapshots) {
+    if (std::to_string(snapshot.snapshot_id) != snapshot_id) continue;
+    ARROW_ASSIGN_OR_RAISE(const auto files,
+                          ReadSnapshotFiles(io(), loaded_.metadata, snapshot.snapshot_id));
+    ARROW_ASSIGN_OR_RAISE(const auto cubes, LoadCubes(io(), loaded_.metadata, snapshot.snapshot_id,
+                                                      files, /*ignore_stored=*/false));
+    ARROW_ASSIGN_OR_RAISE(auto layout, MakeLayout(snapshot_id, files, cubes, columns));
+    return std::optional<Layout>(std::move(layout));
+  }
+  return std::nullopt;
+}
+
+arrow::Result<Layout> IcebergTable::MakeLayout(const std::string& snapshot_id,
+                                               const SnapshotFiles& files,
+                                               const CurrentCubes& cubes,
+                                               const std::vector<ClusteringColumn>& columns) const {
   ARROW_ASSIGN_OR_RAISE(const Schema schema, loaded_.metadata.CurrentSchema());
   Layout layout;
-  layout.snapshot_id = snapshot_id();
+  layout.snapshot_id = snapshot_id;
   layout.columns = columns;
   for (const auto& column : columns) {
     const Field* field = schema.FindById(column.field_id);
@@ -97,10 +119,10 @@ arrow::Result<Layout> IcebergTable::DescribeLayout(
                           KeyTypeOf(*field->type, Algorithm::kTypedQuantileRankV1));
     layout.types.push_back(type);
   }
-  layout.units.reserve(files->data_files.size());
-  for (const auto& live : files->data_files) layout.units.push_back(UnitOf(live, schema, columns));
-  ApplyCubeMap(cubes->map, &layout);
-  if (!cubes->note.empty()) layout.notes.push_back(cubes->note);
+  layout.units.reserve(files.data_files.size());
+  for (const auto& live : files.data_files) layout.units.push_back(UnitOf(live, schema, columns));
+  ApplyCubeMap(cubes.map, &layout);
+  if (!cubes.note.empty()) layout.notes.push_back(cubes.note);
   return layout;
 }
 
@@ -119,6 +141,9 @@ arrow::Result<std::vector<HistoryEntry>> IcebergTable::History() const {
       if (run.run_id == run_id->second) entry.run = run;
     }
     entry.run.snapshot_id = std::to_string(snapshot.snapshot_id);
+    if (snapshot.parent_snapshot_id) {
+      entry.snapshot_before = std::to_string(*snapshot.parent_snapshot_id);
+    }
     entry.run.committed_millis = snapshot.timestamp_ms;
     entry.run.rows = SummaryInt(snapshot.summary, "added-records");
     entry.run.source_units = SummaryInt(snapshot.summary, "deleted-data-files");

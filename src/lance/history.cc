@@ -388,6 +388,7 @@ arrow::Result<std::vector<HistoryEntry>> LanceTable::History() const {
     entry.operation = commit.operation;
     entry.summary = commit.properties;
     entry.run = RunOf(commit);
+    if (commit.version > 1) entry.snapshot_before = std::to_string(commit.version - 1);
     seen.insert(entry.run.run_id);
     for (const auto& record : records->records) {
       if (record.run.run_id != entry.run.run_id) continue;

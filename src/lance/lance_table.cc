@@ -315,6 +315,18 @@ arrow::Result<Layout> LanceTable::DescribeLayout(
   return layout;
 }
 
+arrow::Result<std::optional<Layout>> LanceTable::DescribeLayoutAt(
+    const std::string& snapshot_id, const std::vector<ClusteringColumn>& columns) const {
+  const auto number = ParseCount(snapshot_id);
+  if (!number || *number == 0) return std::nullopt;
+  auto version = LoadVersion(uri_, options_, static_cast<uint64_t>(*number));
+  if (!version.ok() && IsNotFound(version.status())) return std::nullopt;
+  ARROW_RETURN_NOT_OK(Named(version.status()));
+  const LanceTable then(name_, uri_, options_, *std::move(version));
+  ARROW_ASSIGN_OR_RAISE(auto layout, then.DescribeLayout(columns));
+  return std::optional<Layout>(std::move(layout));
+}
+
 arrow::Result<std::vector<UnitDescriptor>> LanceTable::Describe(
     const std::vector<std::string>& unit_ids) const {
   std::vector<UnitDescriptor> descriptors;

@@ -179,6 +179,8 @@ class LanceTable : public Table {
   arrow::Result<bool> ClearDeclaration() override;
 
   arrow::Result<Layout> DescribeLayout(const std::vector<ClusteringColumn>& columns) const override;
+  arrow::Result<std::optional<Layout>> DescribeLayoutAt(
+      const std::string& snapshot_id, const std::vector<ClusteringColumn>& columns) const override;
   arrow::Result<IndexUnification> UnifyIndexes(const std::vector<std::string>& unit_ids,
                                                bool dry_run) override;
   arrow::Result<std::vector<std::string>> RefreshStatistics(const ClusteringSpec& spec) override;

@@ -127,7 +127,8 @@ struct WriteCommit {
 /// A past run, from the snapshot summaries and the cube map.
 struct HistoryEntry {
   RunRecord run;
-  std::string operation;  ///< "replace", "append", "overwrite"
+  std::string snapshot_before;  ///< that the run's snapshot came after; "" for the first one
+  std::string operation;        ///< "replace", "append", "overwrite"
   std::map<std::string, std::string> summary;
 };
 
@@ -182,6 +183,12 @@ class Table {
   /// Units, stamps, cubes and runs at the pinned snapshot; statistics for `columns`.
   virtual arrow::Result<Layout> DescribeLayout(
       const std::vector<ClusteringColumn>& columns) const = 0;
+  /// The same at another snapshot of the history, of columns of the current schema; nullopt when
+  /// that snapshot is gone, or the format cannot go back.
+  virtual arrow::Result<std::optional<Layout>> DescribeLayoutAt(
+      const std::string& snapshot_id, const std::vector<ClusteringColumn>& columns) const {
+    return std::optional<Layout>();
+  }
   /// Makes the table's record of cubes anew from what the files themselves say, and stores it
   /// beside the current snapshot. False: the stored record was right already, nothing was
   /// committed.
