@@ -254,22 +254,45 @@ class OverlapPlanner {
   /// The halvings of each key that make up the cells of one grid.
   using Shape = std::array<int, kMostKeys>;
 
-  /// The cell of a tile in this grid; false when it is too wide for one.
-  bool CellOf(const Tile& tile, const Shape& shape, uint64_t* cell) const {
-    auto place = static_cast<uint64_t>(runs_[tile.run].rewrite_class);
+  /// Where a tile is, for all grids: the middle of its box in units of the finest cells, and the
+  /// finest level at which it is not too wide for a cell.
+  struct Place {
+    int tile;
+    int rewrite_class;
+    std::array<uint32_t, kMostKeys> middle;
+    std::array<int8_t, kMostKeys> finest;
+  };
+  static constexpr int kFinest = kMostLevels + 1;
+
+  Place PlaceOf(int at) const {
+    const Tile& tile = tiles_[at];
+    Place place{at, runs_[tile.run].rewrite_class, {}, {}};
     for (int k = 0; k < n_; ++k) {
-      const int level = shape[k];
-      const double side = std::ldexp(1.0, -level);
-      const uint64_t cells = uint64_t{1} << level;
-      if (tile.box.width(k) > kSlack * side) return false;
-      uint64_t at = cells;  // without a value: a place of its own
-      if (tile.box.holds[k]) {
-        const double middle = (tile.box.below[k] + tile.box.upto[k]) / 2;
-        at = std::min(static_cast<uint64_t>(middle / side), cells - 1);
+      place.finest[k] = kFinest;
+      if (!tile.box.holds[k]) {
+        place.middle[k] = uint32_t{1} << kFinest;  // without a value: a cell of its own
+        continue;
       }
-      place = place << (level + 1) | at;
+      const double middle = (tile.box.below[k] + tile.box.upto[k]) / 2;
+      place.middle[k] = static_cast<uint32_t>(
+          std::clamp(std::ldexp(middle, kFinest), 0.0, std::ldexp(1.0, kFinest) - 1));
+      const double width = tile.box.width(k);
+      if (width > 0) {
+        place.finest[k] = static_cast<int8_t>(
+            std::clamp(std::floor(std::log2(kSlack / width)), 0.0, double{kFinest}));
+      }
     }
-    *cell = place;
+    return place;
+  }
+
+  /// The cell of a tile in this grid; false when it is too wide for one.
+  bool CellOf(const Place& place, const Shape& shape, uint64_t* cell) const {
+    auto at = static_cast<uint64_t>(place.rewrite_class);
+    for (int k = 0; k < n_; ++k) {
+      if (shape[k] > place.finest[k]) return false;
+      at = at << (shape[k] + 1) | place.middle[k] >> (kFinest - shape[k]);
+    }
+    *cell = at;
     return true;
   }
 
@@ -302,14 +325,16 @@ class OverlapPlanner {
   /// Looks at all regions once and takes what is worth it, the best first. False: nothing was.
   bool Round() {
     std::priority_queue<Candidate> queue;
+    std::vector<Place> places;
+    for (size_t i = 0; i < tiles_.size(); ++i) {
+      if (!tiles_[i].taken) places.push_back(PlaceOf(static_cast<int>(i)));
+    }
     std::vector<std::pair<uint64_t, int>> placed;
     for (const Shape& shape : Shapes()) {
       placed.clear();
-      for (size_t i = 0; i < tiles_.size(); ++i) {
+      for (const Place& place : places) {
         uint64_t cell = 0;
-        if (!tiles_[i].taken && CellOf(tiles_[i], shape, &cell)) {
-          placed.emplace_back(cell, static_cast<int>(i));
-        }
+        if (CellOf(place, shape, &cell)) placed.emplace_back(cell, place.tile);
       }
       std::sort(placed.begin(), placed.end());
       for (size_t from = 0; from < placed.size();) {
@@ -318,7 +343,8 @@ class OverlapPlanner {
         for (; to < placed.size() && placed[to].first == placed[from].first; ++to) {
           several |= tiles_[placed[to].second].run != tiles_[placed[from].second].run;
         }
-        if (several) {
+        // What was looked at before and has no new tile has nothing new to tell.
+        if (several && placed[to - 1].second >= looked_at_) {
           Candidate candidate;
           for (size_t i = from; i < to; ++i) candidate.tiles.push_back(placed[i].second);
           if (Evaluate(&candidate)) queue.push(std::move(candidate));
@@ -326,6 +352,7 @@ class OverlapPlanner {
         from = to;
       }
     }
+    looked_at_ = static_cast<int>(tiles_.size());
     bool any = false;
     while (!queue.empty()) {
       Candidate candidate = queue.top();
@@ -664,6 +691,7 @@ class OverlapPlanner {
   std::vector<Run> runs_;
   std::vector<Pending> pending_;
   std::vector<int> unclustered_;
+  int looked_at_ = 0;  // tiles before this one took part in an earlier round
   int64_t mismatched_ = 0;
   Totals spent_, smallest_left_;
   bool over_budget_ = false;

@@ -59,7 +59,7 @@ inline UnitColumn IntBounds(int64_t lower, int64_t upper, int64_t nulls = 0) {
 /// An empty layout with key columns "k0", "k1", … of field ids 1, 2, …
 inline Layout LayoutOf(const std::vector<KeyType>& types) {
   Layout layout;
-  layout.snapshot_id = "1";
+  layout.snapshot_id = fmt::format("{}", 1);
   for (size_t i = 0; i < types.size(); ++i) {
     layout.columns.push_back({fmt::format("k{}", i), static_cast<int32_t>(i + 1)});
   }

@@ -7,8 +7,10 @@
 namespace thalweg {
 namespace {
 
+/// So many boxes are enough to tell where a cut goes.
+constexpr size_t kMostSampled = 4096;
 /// Boxes beyond this number are thinned: a prediction needs no more.
-constexpr size_t kMostBoxes = 262144;
+constexpr size_t kMostBoxes = 2097152;
 
 struct Part {
   RankBoxOf box;              // all of the rows lie in it
@@ -58,16 +60,51 @@ class Tiler {
     part->rows.resize(kept);
   }
 
+  static double ShareBelow(const RankBoxOf& box, int key, double at) {
+    if (!box.holds[key]) return 1;  // rows without a value go first
+    const double width = box.width(key);
+    if (width <= 0) return box.below[key] < at ? 1 : 0;
+    return std::clamp((at - box.below[key]) / width, 0.0, 1.0);
+  }
+
   double MassBelow(const Part& part, int key, double at) const {
-    auto share = [&](const RankBoxOf& box) {
-      const double width = box.width(key);
-      if (!box.holds[key]) return 1.0;  // rows without a value go first
-      if (width <= 0) return box.below[key] < at ? 1.0 : 0.0;
-      return std::clamp((at - box.below[key]) / width, 0.0, 1.0);
-    };
-    double mass = part.even * share(part.box);
-    for (const BoxMass& one : part.rows) mass += one.mass * share(one.box);
+    double mass = part.even * ShareBelow(part.box, key, at);
+    for (const BoxMass& one : part.rows) mass += one.mass * ShareBelow(one.box, key, at);
     return mass;
+  }
+
+  /// The rank that this share of the mass is below; of very many boxes from a part of them.
+  double FindCut(const Part& part, int key, double share) const {
+    double low = part.box.below[key], high = part.box.upto[key];
+    double before = 0;  // of what lies below all of the ranks that are still possible
+    double sampled = 0;
+    std::vector<const BoxMass*> across;
+    const size_t stride = 1 + part.rows.size() / kMostSampled;
+    across.reserve(part.rows.size() / stride + 1);
+    for (size_t i = 0; i < part.rows.size(); i += stride) {
+      across.push_back(&part.rows[i]);
+      sampled += part.rows[i].mass;
+    }
+    const double even = part.even / static_cast<double>(stride);
+    const double wanted = share * (even + sampled);
+    for (int step = 0; step < 30 && high - low > 1e-12; ++step) {
+      const double middle = (low + high) / 2;
+      double mass = before + even * ShareBelow(part.box, key, middle);
+      for (const BoxMass* one : across) mass += one->mass * ShareBelow(one->box, key, middle);
+      const bool above = mass < wanted;
+      (above ? low : high) = middle;
+      // What the ranks that are left do not cut counts no more, or always.
+      size_t kept = 0;
+      for (const BoxMass* one : across) {
+        if (ShareBelow(one->box, key, low) >= 1) {
+          before += one->mass;
+        } else if (ShareBelow(one->box, key, high) > 0) {
+          across[kept++] = one;
+        }
+      }
+      across.resize(kept);
+    }
+    return (low + high) / 2;
   }
 
   void Emit(const RankBoxOf& box) {
@@ -106,13 +143,7 @@ class Tiler {
     double total = part.even;
     for (const BoxMass& one : part.rows) total += one.mass;
     int left = units / 2;
-    double low = part.box.below[key], high = part.box.upto[key];
-    const double wanted = total * left / units;
-    for (int step = 0; step < 26 && high - low > 1e-12; ++step) {
-      const double middle = (low + high) / 2;
-      (MassBelow(part, key, middle) < wanted ? low : high) = middle;
-    }
-    double at = (low + high) / 2;
+    double at = FindCut(part, key, static_cast<double>(left) / units);
     // At the border of a value where one is near.
     double first = at, last = at;
     keys_[key].WidenToValues(&first, &last);
@@ -140,6 +171,8 @@ class Tiler {
     below->box.upto[key] = above->box.below[key] = at;
     const double width = part.box.width(key);
     const double share = width > 0 ? std::clamp((at - part.box.below[key]) / width, 0.0, 1.0) : 0.5;
+    below->rows.reserve(part.rows.size() / 2 + 16);
+    above->rows.reserve(part.rows.size() / 2 + 16);
     below->even = part.even * share;
     above->even = part.even - below->even;
     for (const BoxMass& one : part.rows) {
