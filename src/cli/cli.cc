@@ -118,6 +118,7 @@ int Run(int argc, const char* const* argv, Session& session) {
   AddDeclareCommands(app, session);
   AddWriteCommand(app, session);
   AddInspectCommands(app, session);
+  AddReportCommand(app, session);
   AddRunCommands(app, session);
   AddTaskCommands(app, session);
   AddGeneralOptions(&app, session);

@@ -12,6 +12,7 @@ struct Session;
 void AddDeclareCommands(CLI::App& app, Session& session);  ///< set, spec, clear
 void AddWriteCommand(CLI::App& app, Session& session);     ///< write
 void AddInspectCommands(CLI::App& app, Session& session);  ///< status, cubes, history
+void AddReportCommand(CLI::App& app, Session& session);    ///< report
 void AddRunCommands(CLI::App& app, Session& session);      ///< plan, optimize, clean
 void AddTaskCommands(CLI::App& app, Session& session);     ///< execute, commit
 

@@ -7,7 +7,6 @@
 #include "cli/session.h"
 #include "layout/depth.h"
 #include "layout/plan_json.h"
-#include "task/optimize.h"
 #include "util/status.h"
 #include "util/units.h"
 
@@ -27,17 +26,6 @@ arrow::Result<std::optional<ClusteringSpec>> LookAtDeclaration(const Table& tabl
 
 const ClusteringSpec* PointerTo(const std::optional<ClusteringSpec>& spec) {
   return spec ? &*spec : nullptr;
-}
-
-/// Marks the cubes that the policy overlap would rewrite.
-arrow::Status MarkWhatOverlaps(const Table& table, const ClusteringSpec& spec, Layout* layout) {
-  ARROW_ASSIGN_OR_RAISE(const auto inputs, ResolvePlanInputs(table, {}, -1, -1));
-  PlanOptions options = inputs.options;
-  options.policy = Policy::kOverlap;
-  options.budgets = {};
-  ARROW_ASSIGN_OR_RAISE(const Plan plan, MakePlan(*layout, spec, options));
-  MarkOverlapping(plan, layout);
-  return arrow::Status::OK();
 }
 
 // --- status

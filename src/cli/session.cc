@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "table/open.h"
+#include "task/optimize.h"
 #include "util/status.h"
 
 namespace thalweg::cli {
@@ -62,6 +63,16 @@ void AddGeneralOptions(CLI::App* command, Session& session) {
       ->allow_extra_args(false)
       ->group(group);
   command->set_help_flag("-h,--help", "print this help")->group(group);
+}
+
+arrow::Status MarkWhatOverlaps(const Table& table, const ClusteringSpec& spec, Layout* layout) {
+  ARROW_ASSIGN_OR_RAISE(const auto inputs, ResolvePlanInputs(table, {}, -1, -1));
+  PlanOptions options = inputs.options;
+  options.policy = Policy::kOverlap;
+  options.budgets = {};
+  ARROW_ASSIGN_OR_RAISE(const Plan plan, MakePlan(*layout, spec, options));
+  MarkOverlapping(plan, layout);
+  return arrow::Status::OK();
 }
 
 std::vector<std::string> ClearedNotes(const Layout& layout) {

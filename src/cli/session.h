@@ -48,6 +48,10 @@ void AddGeneralOptions(CLI::App* command, Session& session);
 arrow::Result<ClusteringSpec> RequireDeclaration(const Table& table,
                                                  std::vector<std::string>* notes);
 
+/// Sets Cube::overlapping of the cubes that the policy overlap would rewrite, whatever the table's
+/// policy and budgets.
+arrow::Status MarkWhatOverlaps(const Table& table, const ClusteringSpec& spec, Layout* layout);
+
 /// Notes for a table without a declaration that holds files clustered earlier.
 std::vector<std::string> ClearedNotes(const Layout& layout);
 arrow::Result<std::vector<std::string>> ClearedNotes(const Table& table);
