@@ -42,6 +42,8 @@ struct Clustering {
   std::string algorithm = "typed-quantile-rank-v1";
   std::optional<int64_t> target_cube_bytes;
   std::optional<int64_t> min_cube_bytes;
+  std::string policy = "size";  ///< what Optimize rewrites: or "overlap"
+  double theta = 0.42;          ///< threshold of the policy overlap, in (0, 1)
 };
 
 /// Declares (metadata only). False: an identical declaration was there and nothing was committed.
@@ -60,6 +62,8 @@ struct OptimizeOptions {
   std::string spill_dir;          ///< "": $TMPDIR or /tmp
   int threads = 0;                ///< 0: all that the process may use
   int64_t target_file_bytes = -1;
+  std::string policy;  ///< "size" or "overlap" for this run; "": the table's
+  double theta = 0;    ///< for this run; 0: the table's
   std::string run_id;  ///< "": a new one; the same id again is safe after an unknown outcome
   std::function<void(const std::string& stage, int64_t done, int64_t total)> progress;
   arrow::StopToken stop = arrow::StopToken::Unstoppable();

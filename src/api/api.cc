@@ -58,6 +58,8 @@ arrow::Result<bool> SetClustering(const TableName& table, const Clustering& clus
     spec.min_cube_bytes = spec.target_cube_bytes / 2;
   }
   if (clustering.min_cube_bytes) spec.min_cube_bytes = *clustering.min_cube_bytes;
+  ARROW_ASSIGN_OR_RAISE(spec.policy, ParsePolicy(clustering.policy));
+  spec.theta = clustering.theta;
   return opened->SetDeclaration(spec, std::nullopt, /*allow_single=*/false);
 }
 
@@ -72,6 +74,8 @@ arrow::Result<std::optional<Clustering>> GetClustering(const TableName& table) {
   clustering.algorithm = ToString(spec->algorithm);
   clustering.target_cube_bytes = spec->target_cube_bytes;
   clustering.min_cube_bytes = spec->min_cube_bytes;
+  clustering.policy = ToString(spec->policy);
+  clustering.theta = spec->theta;
   return std::optional<Clustering>(std::move(clustering));
 }
 
@@ -84,6 +88,10 @@ arrow::Result<OptimizeResult> Optimize(const TableName& table, const OptimizeOpt
   ARROW_ASSIGN_OR_RAISE(auto opened, Open(table));
   thalweg::OptimizeOptions request;
   request.plan.full = options.full;
+  if (!options.policy.empty()) {
+    ARROW_ASSIGN_OR_RAISE(request.plan.policy, ParsePolicy(options.policy));
+  }
+  if (options.theta != 0) request.plan.theta = options.theta;
   request.plan.budgets = {options.max_source_files, options.max_source_rows,
                           options.max_source_bytes};
   request.execute.memory_bytes = options.memory_bytes;

@@ -73,17 +73,27 @@ arrow::Status RunPlan(const Session& session, RunFlags flags) {
   ARROW_ASSIGN_OR_RAISE(auto table, session.Open(flags.table));
   std::vector<std::string> notes;
   ARROW_ASSIGN_OR_RAISE(const ClusteringSpec spec, RequireDeclaration(*table, &notes));
-  ARROW_ASSIGN_OR_RAISE(Layout layout, table->DescribeLayout(spec.columns));
-  AddNotes(notes, &layout.notes);
   ARROW_ASSIGN_OR_RAISE(const auto inputs,
                         ResolvePlanInputs(*table, flags.plan.plan, flags.plan.target_file_bytes,
                                           flags.plan.target_file_rows));
-  ARROW_ASSIGN_OR_RAISE(Plan plan, MakePlan(layout, spec, inputs.options));
-  if (flags.plan.update_indexes && !plan.selections.empty()) {
+  // Tasks that are to be executed need the indexes brought up to date now: nobody does it later.
+  const bool dry_run = flags.tasks_out.empty();
+  Layout layout;
+  Plan plan;
+  std::vector<std::string> done;
+  for (bool planned = false; !planned;) {
+    ARROW_ASSIGN_OR_RAISE(layout, table->DescribeLayout(spec.columns));
+    ARROW_ASSIGN_OR_RAISE(plan, MakePlan(layout, spec, inputs.options));
+    planned = true;
+    if (!flags.plan.update_indexes || plan.selections.empty()) continue;
+    if (!dry_run) ARROW_RETURN_NOT_OK(table->CheckWritable());
     ARROW_ASSIGN_OR_RAISE(const auto unified,
-                          table->UnifyIndexes(SelectedUnits(layout, plan), /*dry_run=*/true));
-    if (!unified.note.empty()) plan.notes.push_back(unified.note);
+                          table->UnifyIndexes(SelectedUnits(layout, plan), dry_run));
+    if (!unified.note.empty()) done.push_back(unified.note);
+    planned = !unified.committed;  // otherwise the plan was made for the version before
   }
+  AddNotes(notes, &layout.notes);
+  plan.notes.insert(plan.notes.end(), done.begin(), done.end());
 
   const bool anything = !plan.selections.empty();
   std::string run_id = flags.plan.run_id;

@@ -99,8 +99,26 @@ std::string HealthText(const Layout& layout, const Cube& cube, const ClusteringS
   return std::string(ToString(health));
 }
 
-Json BoxJson(double files, double rows_share) {
-  return Json{{"files", files}, {"rows_share", rows_share}};
+/// Share of the units.
+double ShareOf(double files, int64_t units) {
+  return units > 0 ? files / static_cast<double>(units) : 0;
+}
+
+Json BoxJson(double files, double rows_share, int64_t units) {
+  return Json{{"files", files}, {"files_share", ShareOf(files, units)}, {"rows_share", rows_share}};
+}
+
+/// Steps of a histogram as blocks of eight heights, the highest one full.
+std::string Blocks(const std::vector<int64_t>& steps) {
+  static constexpr const char* kBlocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  const int64_t most = steps.empty() ? 0 : *std::max_element(steps.begin(), steps.end());
+  std::string text;
+  for (int64_t step : steps) {
+    text +=
+        kBlocks[most > 0 ? std::llround(8.0 * static_cast<double>(step) / static_cast<double>(most))
+                         : 0];
+  }
+  return text;
 }
 
 std::string ColumnNames(const Layout& layout, const ClusteringSpec* declared,
@@ -144,8 +162,8 @@ Json StatusJson(const Layout& layout, const ClusteringSpec* declared, const Layo
   json["depth"] = health.depth;
   json["ideal"] = health.ideal;
   json["efficiency"] = health.efficiency;
-  json["box_1_percent"] = BoxJson(health.box1_files, health.box1_rows);
-  json["box_10_percent"] = BoxJson(health.box10_files, health.box10_rows);
+  json["box_1_percent"] = BoxJson(health.box1_files, health.box1_rows, totals.units);
+  json["box_10_percent"] = BoxJson(health.box10_files, health.box10_rows, totals.units);
   Json& keys = json["keys"] = Json::array();
   for (const KeyHealth& key : health.keys) {
     Json one = Json::object();
@@ -156,9 +174,10 @@ Json StatusJson(const Layout& layout, const ClusteringSpec* declared, const Layo
     one["ideal"] = key.ideal;
     one["unavoidable_share"] = key.unavoidable;
     one["efficiency"] = key.efficiency;
+    one["files_share"] = ShareOf(key.depth_mean, totals.units);
     one["rows_share"] = key.rows_share;
-    one["box_1_percent"] = BoxJson(key.box1_files, key.box1_rows);
-    one["box_10_percent"] = BoxJson(key.box10_files, key.box10_rows);
+    one["box_1_percent"] = BoxJson(key.box1_files, key.box1_rows, totals.units);
+    one["box_10_percent"] = BoxJson(key.box10_files, key.box10_rows, totals.units);
     one["null_share"] = key.null_share;
     one["null_units"] = key.null_units;
     one["unknown_units"] = key.unknown_units;
@@ -234,6 +253,10 @@ std::string StatusText(const Layout& layout, const ClusteringSpec* declared,
     text += Aligned(rows, 1);
     text += "\n";
     for (const KeyHealth& key : health.keys) {
+      if (key.depth_max > 0) {
+        text += fmt::format("{}: {}s opened over its ranks |{}|\n", key.name, layout.unit_name,
+                            Blocks(key.histogram));
+      }
       text += fmt::format("{}: distribution from {}", key.name, key.distribution);
       if (key.unavoidable >= 0.005) {
         text += fmt::format("; {} of the ideal is due to repeated values, whatever the layout",
