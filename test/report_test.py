@@ -82,6 +82,12 @@ def check_page(browser: Browser, page: Path) -> None:
             assert (sum(map(int, re.findall(r"\d+", paper)[:3])) < 150) == dark
             assert browser.requests() == [page.resolve().as_uri()]
             assert browser.complaints() == []
+    # As printed on A4: light, whatever the reader's system says, and nothing cut off.
+    browser.open(page, width=688, media="print", dark=True)
+    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.evaluate(SIDEWAYS) <= 0
+    assert browser.evaluate(SMALLEST_TEXT) >= 13
+    assert browser.evaluate(CROSSED_TICKS) == 0
     assert browser.evaluate("document.scripts.length") == 0
     policy = browser.evaluate("document.querySelector('meta[http-equiv]').content")
     assert "default-src 'none'" in policy
@@ -170,11 +176,6 @@ def test_iceberg_before_and_after(lake, browser):
     assert plan["outcome"] == "nothing-to-do"
     assert browser.evaluate("document.querySelector('figure#after')") is None
     assert plan["reason"] in browser.evaluate("document.body.textContent")
-    # As printed: light, whatever the reader's system says, and nothing cut off.
-    browser.open(page, width=700, media="print", dark=True)
-    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert browser.evaluate(SIDEWAYS) <= 0
-    assert browser.evaluate(SMALLEST_TEXT) >= 13
     assert browser.pdf().startswith(b"%PDF-")
 
 
@@ -315,6 +316,29 @@ def test_axes_of_every_type(lake, browser, kind, values, first, last):
     browser.open(write_report(lake, "lake.db.typed", "--columns", "k"))
     ticks = browser.evaluate("[...document.querySelectorAll('figure#now .below .tick')].map(t => t.textContent)")
     assert (ticks[0], ticks[-1]) == (first, last)
+
+
+def test_long_labels_have_room(lake, browser):
+    schema = pa.schema([("name", pa.string()), ("at", pa.timestamp("us"))])
+    table = lake.make_table("long", schema, SMALL_CUBES | {KEYS: "name,at"})
+    rng = np.random.default_rng(3)
+
+    def append(rows: int) -> None:
+        names = [f"measurement {word:08}" for word in rng.integers(0, 10**8, rows)]
+        times = 1_767_225_600_000_000 + rng.integers(0, 3 * 86_400_000_000, rows)
+        table.append(pa.table([names, pa.array(times, pa.timestamp("us"))], schema=schema))
+
+    append(4000)
+    lake.ok("optimize", "lake.db.long")
+    table.refresh()
+    append(4000)
+    page = write_report(lake, "lake.db.long")
+    check_page(browser, page)  # with three panels
+    assert browser.evaluate("document.querySelectorAll('figure').length") == 3
+    for width in (400, 1200):
+        browser.open(page, width=width)
+        cut = "[...document.querySelectorAll('.beside .tick')].filter(t => t.scrollWidth > t.clientWidth).length"
+        assert browser.evaluate(cut) == 0
 
 
 def test_the_page_takes_its_name_at_once(lake):

@@ -117,7 +117,8 @@ arrow::Status PredictAfter(const Table& table, const ClusteringSpec& spec,
           {.below = predicted.below[k], .upto = predicted.upto[k], .empty = !predicted.holds[k]});
     }
   }
-  input->after_depth = plan.depth_after;
+  // What earlier predictions missed is allowed for in the depth, up to all units there are.
+  input->after_depth = std::min(plan.depth_after, static_cast<double>(input->after.size()));
   return arrow::Status::OK();
 }
 

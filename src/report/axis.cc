@@ -36,6 +36,12 @@ std::string_view Place(double rank) { return rank < 0.15 ? " start" : rank > 0.8
 
 }  // namespace
 
+bool AreLong(const std::vector<Tick>& ticks) {
+  constexpr size_t kDate = 10;
+  return std::any_of(ticks.begin(), ticks.end(),
+                     [](const Tick& tick) { return tick.text.size() > kDate; });
+}
+
 std::vector<Tick> Ticks(const Layout& layout, int column, const arrow::DataType& type,
                         const KeyDistribution& distribution, int parts) {
   const auto values = KnownValues(layout, column);
@@ -78,7 +84,8 @@ std::string TicksBelow(const std::vector<Tick>& ticks, const std::string& name) 
     html += fmt::format("<span class=\"tick{}\" style=\"left:{:.2f}%\">{}</span>", Place(tick.rank),
                         tick.rank * 100, Name(tick.text));
   }
-  return Element("div", "below", html) + Element("div", "axis", Name(name) + " →");
+  return Element("div", AreLong(ticks) ? "below long" : "below", html) +
+         Element("div", "axis", Name(name) + " →");
 }
 
 std::string TicksBeside(const std::vector<Tick>& ticks) {

@@ -24,6 +24,9 @@ struct Tick {
 std::vector<Tick> Ticks(const Layout& layout, int column, const arrow::DataType& type,
                         const KeyDistribution& distribution, int parts);
 
+/// Whether any label is longer than a date, and needs more room.
+bool AreLong(const std::vector<Tick>& ticks);
+
 /// The ticks below a plot, with the name of the key; beside it.
 std::string TicksBelow(const std::vector<Tick>& ticks, const std::string& name);
 std::string TicksBeside(const std::vector<Tick>& ticks);

@@ -148,8 +148,10 @@ std::string Remarks(const Panel& panel, const std::string& unit_name) {
 std::string Figure(const Panel& panel, const std::vector<PlotAxis>& axes, const std::string& plot,
                    const std::string& unit_name) {
   const bool square = axes.size() > 1;
-  std::string html =
-      fmt::format("<figure id=\"{}\"{}>\n", panel.id, square ? "" : " class=\"flat\"");
+  std::string html = fmt::format("<figure id=\"{}\" class=\"{}\">\n", panel.id,
+                                 !square                  ? "flat"
+                                 : AreLong(axes[1].ticks) ? "square roomy"
+                                                          : "square");
   html +=
       Element("figcaption", "",
               "<b>" + Escape(panel.title) + "</b>: " + panel.caption + Remarks(panel, unit_name));

@@ -32,20 +32,28 @@ dd { font-size: 16px; font-weight: 600; font-variant-numeric: tabular-nums; }
 .histograms { grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }
 figure { margin: 0; min-width: 0; max-width: 560px; display: flex; flex-direction: column; }
 figcaption { font-size: 15px; margin-bottom: 8px; flex: 1; }
-.plot { display: grid; grid-template-columns: 88px minmax(0, 1fr); }
-.flat .plot { grid-template-columns: minmax(0, 1fr); }
+.square { --beside: 88px; }
+.roomy { --beside: 136px; }
+.flat { --beside: 0px; }
+.histogram { --beside: 56px; }
+.plot { display: grid; grid-template-columns: var(--beside) minmax(0, 1fr); }
 .frame { grid-column: -2; border: 1px solid var(--rule); background: var(--panel); line-height: 0; }
 .frame svg { display: block; width: 100%; height: auto; aspect-ratio: 1; }
 .flat .frame svg { aspect-ratio: 2; }
 .histogram .frame svg { aspect-ratio: auto; height: 170px; }
 .beside, .below { position: relative; }
-.below { height: 24px; margin-left: 88px; }
-.flat .below { margin-left: 0; }
+.below { height: 24px; margin-left: var(--beside); container-type: inline-size; }
+.below.long { height: 44px; }
 .tick { position: absolute; white-space: nowrap; line-height: 20px; overflow-wrap: normal; }
-.below .tick { top: 2px; transform: translateX(-50%); }
+.below .tick { top: 2px; width: max-content; transform: translateX(-50%); }
 .below .tick.start { transform: none; }
-.below .tick.end { transform: translateX(-100%); }
-.beside .tick { right: 8px; max-width: 84px; overflow: hidden; text-overflow: ellipsis;
+.below .tick.end { transform: translateX(-100%); text-align: right; }
+.long .tick { max-width: 48%; max-height: 40px; overflow: hidden; white-space: normal;
+  overflow-wrap: anywhere; }
+@container (max-width: 270px) { .tick:not(.start, .end) { display: none; } }
+@container (max-width: 480px) { .long .tick:not(.start, .end) { display: none; } }
+.beside .tick { right: 8px; max-width: calc(var(--beside) - 8px); overflow: hidden;
+  text-overflow: ellipsis;
   transform: translateY(50%); }
 .beside .tick.start { transform: none; }
 .beside .tick.end { transform: translateY(100%); }
@@ -78,7 +86,8 @@ th { font-weight: 600; }
 tbody th { font-weight: 400; text-align: left; min-width: 11em; max-width: 26em; }
 .text, thead th:first-child { text-align: left; }
 thead th { vertical-align: bottom; color: var(--soft); }
-.figures thead th { min-width: 6em; max-width: 14em; overflow-wrap: anywhere; }
+.figures thead th { min-width: 6em; max-width: 14em; overflow-wrap: break-word; }
+@media (max-width: 600px) { tbody th { min-width: 8em; } .figures thead th { min-width: 0; } }
 small { display: block; max-width: 17em; overflow: hidden; text-overflow: ellipsis;
   white-space: nowrap; }
 th br { display: none; }
@@ -88,7 +97,8 @@ th br { display: none; }
 .bar.written rect, .bar.achieved rect { fill: var(--warm); }
 .bar.before rect { fill: var(--pale); }
 ul { padding-left: 20px; margin: 0 0 12px; max-width: 75ch; }
-footer { margin-top: 40px; padding-top: 12px; border-top: 1px solid var(--rule); }
+footer.soft { max-width: none; margin-top: 40px; padding-top: 12px;
+  border-top: 1px solid var(--rule); }
 @media print {
   :root { color-scheme: light; --paper: #fff; --panel: #fff; --text: #000; --soft: #333;
     --rule: #aaa; --ink: #0b62a8; --edge: #0a4c83; --warm: #b34700; --pale: #8fa3b3; }
@@ -101,7 +111,8 @@ footer { margin-top: 40px; padding-top: 12px; border-top: 1px solid var(--rule);
   .scroll { overflow: visible; }
   table, thead th { font-size: 13px; }
   th, td { padding: 4px 8px 4px 0; }
-  tbody th, .figures thead th { min-width: 0; }
+  tbody th { min-width: 0; }
+  .figures thead th { min-width: 5em; overflow-wrap: anywhere; }
   .history { width: 100%; }
   .history small { max-width: 11em; font-size: 13px; }
   .bar { min-width: 30px; }
