@@ -30,10 +30,11 @@ dd { font-size: 16px; font-weight: 600; font-variant-numeric: tabular-nums; }
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 310px), 1fr)); }
 .panels { margin: 16px 0 8px; }
 .histograms { grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }
+data { white-space: nowrap; }
 figure { margin: 0; min-width: 0; max-width: 560px; display: flex; flex-direction: column; }
 figcaption { font-size: 15px; margin-bottom: 8px; flex: 1; }
-.square { --beside: 88px; }
-.roomy { --beside: 136px; }
+.square { --beside: 96px; }
+.roomy { --beside: 148px; }
 .flat { --beside: 0px; }
 .histogram { --beside: 56px; }
 .plot { display: grid; grid-template-columns: var(--beside) minmax(0, 1fr); }
