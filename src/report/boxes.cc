@@ -139,8 +139,8 @@ std::string Remarks(const Panel& panel, const std::string& unit_name) {
         fmt::format(" {} without a value of a key here: not drawn.", Plural(missing, unit_name));
   }
   if (unknown > 0) {
-    remarks +=
-        fmt::format(" {} without statistics: opened by every query.", Plural(unknown, unit_name));
+    remarks += fmt::format(" {} without statistics (dashed): opened by every query.",
+                           Plural(unknown, unit_name));
   }
   return remarks;
 }
