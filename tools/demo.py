@@ -47,11 +47,10 @@ def ask(connection, table, sql_filter: str) -> tuple[tuple, int, int, float]:
     return answer, int(match.group(1)) if match else -1, len(planned), sum(planned) / (1 << 20)
 
 
-def report(table: str, page: str) -> None:
+def report(table: str, page: Path) -> None:
     """A page that shows the table's files before and after."""
-    path = FOLDER / page
-    thalweg("report", table, "--out", str(path))
-    print(f"Open {path.relative_to(ROOT)} in a browser.")
+    thalweg("report", table, "--out", str(page))
+    print(f"Open {page.relative_to(ROOT)} in a browser.")
 
 
 def cluster(catalog: SqlCatalog, name: str, columns: str, target: str, questions: dict[str, str]) -> None:
@@ -77,7 +76,7 @@ def cluster(catalog: SqlCatalog, name: str, columns: str, target: str, questions
         print(f"{title:38} {old[0][0]:>7}   {duck:>13}   {iceberg:>9}   {size:>14}   {same}")
         if old[0] != new[0]:
             sys.exit("the answers differ: this is a fault in Thalweg")
-    report(label, f"{name}.html")
+    report(label, FOLDER / f"{name}.html")
 
 
 def flights() -> list[pa.Table]:

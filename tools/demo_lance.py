@@ -52,7 +52,7 @@ def cluster(name: str, parts: list[pa.Table], columns: str, rows: str, questions
         print(f"{title:38} {old[0][0]:>7}   {fragments_read:>17}   {rows_read:>24}   {same}")
         if old[0] != new[0]:
             sys.exit("the answers differ: this is a fault in Thalweg")
-    demo.report(path, f"{name}.html")
+    demo.report(path, FOLDER / f"{name}.html")
 
 
 def main() -> None:
