@@ -83,9 +83,9 @@ def test_help_and_version(lake):
         (["optimize", "./t", "--orphan-age", "soon"], "--orphan-age"),
         (["optimize", "./t", "--target-file-size", "0"], "--target-file-size"),
         (["optimize", "./t", "--run-id", "a/b"], "run id"),
-        (["optimize", "./t", "--policy", "overlap"], "not available in this version"),
-        (["optimize", "./t", "--theta", "0.5"], "not available in this version"),
-        (["plan", "./t", "--policy", "overlap"], "not available in this version"),
+        (["optimize", "./t", "--policy", "overlap", "--theta", "1"], "not between 0 and 1"),
+        (["plan", "./t", "--theta", "0"], "not between 0 and 1"),
+        (["optimize", "./t", "--theta", "half"], "--theta"),
         (["plan", "./t", "--policy", "guess"], "guess"),
         (["status", "./t", "--catalog-property", "nonsense"], "key=value"),
         (["execute", "task.json"], "--out"),
@@ -284,14 +284,16 @@ def test_set_refusals(lake):
     assert lake.ok("set", address, "--columns", "a", "--allow-single")["outcome"] == "committed"
 
 
-def test_set_policy_overlap_is_kept_and_explained(lake, events):
+def test_the_policy_is_the_tables_or_the_commands(lake, events):
+    assert "--policy overlap" in lake.run("plan", events, "--theta", "0.5").error(2)
+    assert lake.ok("plan", events, "--policy", "overlap", "--theta", "0.5")["policy"] == "overlap"
     done = lake.ok("set", events, "--policy", "overlap", "--theta", "0.5")
     assert (done["spec"]["policy"], done["spec"]["theta"]) == ("overlap", 0.5)
-    assert any("until it is available" in note for note in done["notes"])
     assert lake.table().properties["write.liquid-clustering.policy"] == "overlap"
     plan = lake.ok("plan", events)
-    assert plan["policy"] == "size" and plan["outcome"] == "planned"
-    assert any("overlap" in note for note in plan["notes"])
+    assert plan["policy"] == "overlap" and plan["outcome"] == "planned"
+    assert lake.ok("plan", events, "--policy", "size")["policy"] == "size"
+    assert lake.ok("plan", events, "--theta", "0.3")["policy"] == "overlap"
 
 
 def test_tables_that_cannot_be_clustered(lake):

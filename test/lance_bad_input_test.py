@@ -209,7 +209,8 @@ def test_a_full_disk_or_a_vanished_spill_folder_is_named(lake):
 @pytest.mark.parametrize(
     "arguments, expected",
     [
-        (["optimize", "--policy", "overlap"], "not available"),
+        (["optimize", "--policy", "guess"], "guess"),
+        (["optimize", "--theta", "0.5"], "--policy overlap"),
         (["optimize", "--target-rows-per-fragment", "0"], "--target-rows-per-fragment"),
         (["optimize", "--target-rows-per-fragment", "x"], "--target-rows-per-fragment"),
         (["optimize", "--sort-scope", "world"], "world"),

@@ -173,9 +173,6 @@ arrow::Status PlanFlags::Check() const {
   if (plan.theta && !(*plan.theta > 0 && *plan.theta < 1)) {
     return Usage("--theta {} is not between 0 and 1", *plan.theta);
   }
-  if (plan.theta && plan.policy == Policy::kSize) {
-    return Usage("--theta belongs to --policy overlap");
-  }
   if (!run_id.empty()) ARROW_RETURN_NOT_OK(CheckRunId(run_id));
   return arrow::Status::OK();
 }

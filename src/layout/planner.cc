@@ -187,6 +187,9 @@ arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec,
   effective.policy = options.policy.value_or(spec.policy);
   effective.theta = options.theta.value_or(spec.theta);
   ARROW_RETURN_NOT_OK(effective.Validate());
+  if (options.theta && effective.policy != Policy::kOverlap) {
+    return Usage("--theta belongs to the policy overlap: add --policy overlap");
+  }
   const bool by_overlap = effective.policy == Policy::kOverlap && !options.full;
   ARROW_RETURN_NOT_OK(by_overlap ? PlanByOverlap(layout, effective, options, ranks, &plan)
                                  : PlanBySize(layout, effective, options, ranks, &plan));

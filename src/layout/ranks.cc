@@ -61,14 +61,17 @@ void PredictAfter(const Ranks& ranks, const std::vector<char>& selected, Plan* p
   plan->depth_before = plan->depth_after = 0;
   for (int k = 0; k < keys; ++k) {
     Plan::KeyDepth& depth = plan->keys[k];
-    double kept = 0, predicted = 0;
+    double kept = 0, predicted = 0, holding = 0;
     for (size_t i = 0; i < selected.size(); ++i) {
       const double width = ranks.intervals[k][i].width();
       depth.before += width;
       if (!selected[i]) kept += width;
     }
-    for (const RankBoxOf& box : plan->predicted_boxes) predicted += box.width(k);
-    depth.after = kept + plan->correction * predicted;
+    for (const RankBoxOf& box : plan->predicted_boxes) {
+      predicted += box.width(k);
+      holding += box.holds[k];
+    }
+    depth.after = kept + std::min(plan->correction * predicted, holding);
     plan->depth_before += depth.before / keys;
     plan->depth_after += depth.after / keys;
   }
