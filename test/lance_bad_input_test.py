@@ -210,7 +210,6 @@ def test_a_full_disk_or_a_vanished_spill_folder_is_named(lake):
     "arguments, expected",
     [
         (["optimize", "--policy", "guess"], "guess"),
-        (["optimize", "--theta", "0.5"], "--policy overlap"),
         (["optimize", "--target-rows-per-fragment", "0"], "--target-rows-per-fragment"),
         (["optimize", "--target-rows-per-fragment", "x"], "--target-rows-per-fragment"),
         (["optimize", "--sort-scope", "world"], "world"),
