@@ -499,6 +499,27 @@ TEST(Overlap, BudgetsAreHardAndBoundedRunsConverge) {
   EXPECT_THAT(none.reason, HasSubstr("--max-source-bytes is 1 B: raise it"));
 }
 
+TEST(Overlap, BoundedRunsOverAnUnclusteredTableConverge) {
+  std::mt19937_64 random(12);
+  Grower table;
+  table.Append(Draws(Even(), Even(), 640 * kRowsPerFile, &random));
+  Grower full = table;
+  full.Settle();
+  const double sorted = MeasureLayout(full.Describe()).depth;
+  table.options.budgets.max_units = 64;
+  int runs = 0;
+  for (; runs < 100; ++runs) {
+    const Plan plan = table.Plans();
+    if (plan.selections.empty()) break;
+    ASSERT_LE(plan.units_selected, 64);
+    table.Execute(plan);
+  }
+  const double bounded = MeasureLayout(table.Describe()).depth;
+  fmt::print("{} runs of 64 files: depth {:.1f}, one sort {:.1f}\n", runs, bounded, sorted);
+  EXPECT_LT(runs, 100);
+  EXPECT_LE(bounded, sorted / (1 - table.spec.theta));
+}
+
 TEST(Overlap, ClassesAreSortedApartAndOtherColumnsAreLeft) {
   std::mt19937_64 random(6);
   Grower table;
