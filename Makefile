@@ -41,6 +41,8 @@ bench: setup bridge
 	@$(PYTHON) benchmark/quality.py
 	@$(PYTHON) benchmark/upkeep.py
 	@$(PYTHON) benchmark/run.py
+	@build/bin/thalweg-layout-benchmark
+	@$(PYTHON) benchmark/overlap_growth.py
 
 lint: build
 	@tools/lint.sh
