@@ -230,7 +230,8 @@ def walk(value, path=()):
 # What may be changed in a result: reports and predictions, names, and where descriptions of the units decide.
 FREE = {"seconds", "spilled-bytes", "peak-memory-bytes", "run", "keys", "policy", "theta", "table", "attempt-id"}
 FREE |= {"selection-id", "cube-id", "target-file-bytes", "target-file-rows", "target-row-group-bytes", "fitted-hash"}
-FREE |= {"target-cube-size-bytes", "min-cube-size-bytes", "run-id", "snapshot-id", "planned", ("task", "task"), ("fragment", "id")}
+FREE |= {"target-cube-size-bytes", "min-cube-size-bytes", "run-id", "snapshot-id", "planned"}
+FREE |= {("task", "task"), ("fragment", "id")}
 
 
 def same_rows(table: LanceTable, expected: Counter) -> bool:

@@ -24,7 +24,8 @@ struct Ranks {
   double Avoidable(int unit) const;
 };
 
-/// Geometric mean of what past runs achieved of their predictions, within a factor of two.
+/// Geometric mean of what past runs achieved of their predictions and of one that achieved its own,
+/// within a factor of two.
 double CorrectionOf(const Layout& layout);
 
 /// Health of a cube of this many live bytes.
