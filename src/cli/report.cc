@@ -64,7 +64,8 @@ std::string ReportText(const OptimizeReport& report, const std::string& spill_di
   const std::string output = Amount(report.output_units, report.unit_name, report.output_bytes);
   const std::string work =
       report.source_units > 0
-          ? fmt::format("{} into {}", Amount(report.source_units, report.unit_name, report.source_bytes), output)
+          ? fmt::format("{} into {}",
+                        Amount(report.source_units, report.unit_name, report.source_bytes), output)
           : output;
   std::string snapshots = report.snapshot_after;
   if (!report.snapshot_before.empty()) snapshots = report.snapshot_before + " → " + snapshots;
