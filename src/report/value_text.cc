@@ -39,7 +39,8 @@ std::string ShowDecimal(const std::string& text, int32_t scale) {
     fraction = "." + digits.substr(digits.size() - places);
     digits.resize(digits.size() - places);
   } else {
-    digits.append(static_cast<size_t>(-scale), '0');
+    // More zeros than a decimal has digits are shortened to an exponent anyway.
+    digits.append(static_cast<size_t>(std::clamp<int64_t>(-int64_t{scale}, 0, 76)), '0');
   }
   const std::string shown = (negative ? "-" : "") + digits + fraction;
   if (shown.size() <= kMostCharacters) return shown;
