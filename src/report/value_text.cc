@@ -30,17 +30,17 @@ std::string ShowInteger(const std::string& text) {
 }
 
 std::string ShowDecimal(const std::string& text, int32_t scale) {
+  scale = std::clamp(scale, -76, 76);  // more digits than any decimal has
   const bool negative = text.starts_with('-');
   std::string digits = negative ? text.substr(1) : text;
   std::string fraction;
   if (scale > 0) {
     const auto places = static_cast<size_t>(scale);
-    if (digits.size() <= places) digits.insert(0, places + 1 - digits.size(), '0');
+    digits = fmt::format("{:0>{}}", digits, places + 1);
     fraction = "." + digits.substr(digits.size() - places);
     digits.resize(digits.size() - places);
   } else {
-    // More zeros than a decimal has digits are shortened to an exponent anyway.
-    digits.append(static_cast<size_t>(std::clamp<int64_t>(-int64_t{scale}, 0, 76)), '0');
+    digits = fmt::format("{:0<{}}", digits, static_cast<int>(digits.size()) - scale);
   }
   const std::string shown = (negative ? "-" : "") + digits + fraction;
   if (shown.size() <= kMostCharacters) return shown;
