@@ -38,7 +38,7 @@ std::string ShowDecimal(const std::string& text, int32_t scale) {
     const auto places = static_cast<size_t>(scale);
     digits = fmt::format("{:0>{}}", digits, places + 1);
     fraction = "." + digits.substr(digits.size() - places);
-    digits.resize(digits.size() - places);
+    digits.erase(digits.size() - places);
   } else {
     digits = fmt::format("{:0<{}}", digits, static_cast<int>(digits.size()) - scale);
   }
