@@ -9,8 +9,8 @@ namespace {
 
 /// So many boxes are enough to tell where a cut goes.
 constexpr size_t kMostSampled = 4096;
-/// Boxes beyond this number are thinned: a prediction needs no more.
-constexpr size_t kMostBoxes = 2097152;
+/// More boxes are gathered first.
+constexpr size_t kMostBoxes = 131072;
 
 struct Part {
   RankBoxOf box;              // all of the rows lie in it
@@ -21,7 +21,9 @@ struct Part {
 class Tiler {
  public:
   explicit Tiler(const std::vector<KeyDistribution>& keys)
-      : keys_(keys), n_(static_cast<int>(keys.size())) {}
+      : keys_(keys), n_(static_cast<int>(keys.size())) {
+    for (const auto& key : keys) largest_.push_back(std::sqrt(key.repeated_square_sum()));
+  }
 
   std::vector<RankBoxOf> Run(std::vector<BoxMass> rows, int units) {
     Part part;
@@ -60,6 +62,12 @@ class Tiler {
     part->rows.resize(kept);
   }
 
+  /// No value is so frequent that it shows in a box of this width: its mass is at most the root of
+  /// the sum of all squares.
+  bool Continuous(int key, const RankBoxOf& box) const {
+    return largest_[key] < 0.001 * box.width(key);
+  }
+
   static double ShareBelow(const RankBoxOf& box, int key, double at) {
     if (!box.holds[key]) return 1;  // rows without a value go first
     const double width = box.width(key);
@@ -87,7 +95,8 @@ class Tiler {
     }
     const double even = part.even / static_cast<double>(stride);
     const double wanted = share * (even + sampled);
-    for (int step = 0; step < 30 && high - low > 1e-12; ++step) {
+    const double width = high - low;
+    while (!across.empty() && high - low > 1e-4 * width) {
       const double middle = (low + high) / 2;
       double mass = before + even * ShareBelow(part.box, key, middle);
       for (const BoxMass* one : across) mass += one->mass * ShareBelow(one->box, key, middle);
@@ -104,13 +113,16 @@ class Tiler {
       }
       across.resize(kept);
     }
+    if (across.empty() && even > 0) {  // what is left is spread evenly
+      return std::clamp(part.box.below[key] + (wanted - before) / even * width, low, high);
+    }
     return (low + high) / 2;
   }
 
   void Emit(const RankBoxOf& box) {
     RankBoxOf tile = box;
     for (int k = 0; k < n_; ++k) {
-      if (!tile.holds[k]) continue;
+      if (!tile.holds[k] || Continuous(k, tile)) continue;
       keys_[k].WidenToValues(&tile.below[k], &tile.upto[k]);
     }
     out_.push_back(tile);
@@ -131,7 +143,8 @@ class Tiler {
       const double whole = root_.width(k);
       if (!(whole > 0)) continue;
       const double relative = part.box.width(k) / whole;
-      if (relative > widest && keys_[k].HoldsSeveralValues(part.box.below[k], part.box.upto[k])) {
+      if (relative > widest && (Continuous(k, part.box) ||
+                                keys_[k].HoldsSeveralValues(part.box.below[k], part.box.upto[k]))) {
         widest = relative;
         key = k;
       }
@@ -144,10 +157,10 @@ class Tiler {
     for (const BoxMass& one : part.rows) total += one.mass;
     int left = units / 2;
     double at = FindCut(part, key, static_cast<double>(left) / units);
-    // At the border of a value where one is near.
+    // At the border of a value where it is one that matters.
     double first = at, last = at;
-    keys_[key].WidenToValues(&first, &last);
-    if (last > first) {
+    if (!Continuous(key, part.box)) keys_[key].WidenToValues(&first, &last);
+    if (last - first > 0.001 * part.box.width(key)) {
       for (double border : {first, last}) {
         if (border <= part.box.below[key] || border >= part.box.upto[key]) continue;
         const int there = static_cast<int>(
@@ -196,9 +209,48 @@ class Tiler {
 
   const std::vector<KeyDistribution>& keys_;
   int n_;
+  std::vector<double> largest_;  // by key: no value has more mass
   RankBoxOf root_;
   std::vector<RankBoxOf> out_;
 };
+
+/// The boxes with those that are smaller than a cell of a grid gathered by cell.
+std::vector<BoxMass> Gather(const std::vector<BoxMass>& rows, int keys) {
+  constexpr int kCells[] = {65536, 256, 40, 16};
+  const int cells = kCells[keys - 1];
+  size_t all = 1;
+  for (int k = 0; k < keys; ++k) all *= static_cast<size_t>(cells);
+  std::vector<double> mass(all, 0);
+  std::vector<BoxMass> gathered;
+  for (const BoxMass& one : rows) {
+    size_t at = 0;
+    bool small = true;
+    for (int k = 0; k < keys && small; ++k) {
+      small = one.box.holds[k] && one.box.width(k) * cells <= 1;
+      const double middle = (one.box.below[k] + one.box.upto[k]) / 2;
+      at = at * static_cast<size_t>(cells) +
+           static_cast<size_t>(std::clamp(static_cast<int>(middle * cells), 0, cells - 1));
+    }
+    if (small) {
+      mass[at] += one.mass;
+    } else {
+      gathered.push_back(one);
+    }
+  }
+  for (size_t at = 0; at < all; ++at) {
+    if (!(mass[at] > 0)) continue;
+    BoxMass cell;
+    cell.mass = mass[at];
+    size_t rest = at;
+    for (int k = keys - 1; k >= 0; --k, rest /= static_cast<size_t>(cells)) {
+      cell.box.below[k] = static_cast<double>(rest % static_cast<size_t>(cells)) / cells;
+      cell.box.upto[k] = cell.box.below[k] + 1.0 / cells;
+      cell.box.holds[k] = true;
+    }
+    gathered.push_back(cell);
+  }
+  return gathered;
+}
 
 }  // namespace
 
@@ -214,15 +266,8 @@ void RankBoxOf::Add(const RankBoxOf& other, int keys) {
 std::vector<RankBoxOf> TileSort(const std::vector<BoxMass>& rows, int units,
                                 const std::vector<KeyDistribution>& keys) {
   if (units <= 0 || keys.empty()) return {};
-  std::vector<BoxMass> used;
-  const size_t stride = (rows.size() + kMostBoxes - 1) / kMostBoxes;
-  for (size_t i = 0; i < rows.size(); i += std::max<size_t>(1, stride)) {
-    used.push_back(rows[i]);
-    for (size_t j = i + 1; j < std::min(rows.size(), i + stride); ++j) {
-      used.back().mass += rows[j].mass;
-    }
-  }
-  return Tiler(keys).Run(std::move(used), units);
+  const int n = static_cast<int>(keys.size());
+  return Tiler(keys).Run(rows.size() > kMostBoxes ? Gather(rows, n) : rows, units);
 }
 
 }  // namespace thalweg
