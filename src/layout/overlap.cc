@@ -77,6 +77,7 @@ struct Candidate {
 
 bool SameColumns(std::vector<int32_t> ids, const ClusteringSpec& spec) {
   std::vector<int32_t> declared;
+  declared.reserve(spec.columns.size());
   for (const ClusteringColumn& column : spec.columns) declared.push_back(column.field_id);
   std::sort(ids.begin(), ids.end());
   std::sort(declared.begin(), declared.end());

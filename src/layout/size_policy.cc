@@ -213,6 +213,7 @@ arrow::Result<std::vector<Item>> GroupCandidates(const Layout& layout, const Clu
 std::vector<const Item*> Choose(const Layout& layout, const std::vector<Item>& candidates,
                                 const Budgets& budgets, const ClusteringSpec& spec) {
   std::vector<const Item*> order;
+  order.reserve(candidates.size());
   for (const Item& item : candidates) order.push_back(&item);
   auto gain_per_byte = [](const Item* item) {
     return item->gain / static_cast<double>(std::max<int64_t>(1, item->bytes));

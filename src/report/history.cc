@@ -28,6 +28,7 @@ std::string Amount(int64_t units, int64_t bytes, const std::string& unit_name) {
 std::string HistoryTable(const std::vector<HistoryEntry>& history, const std::string& unit_name) {
   if (history.empty()) return Element("p", "", "No run of thalweg has written this table yet.");
   std::vector<const HistoryEntry*> runs;
+  runs.reserve(history.size());
   for (const auto& entry : history) runs.push_back(&entry);
   std::stable_sort(runs.begin(), runs.end(), [](const auto* a, const auto* b) {
     return a->run.committed_millis < b->run.committed_millis;

@@ -42,7 +42,7 @@ std::string ShowDecimal(const std::string& text, int32_t scale) {
   } else {
     digits = fmt::format("{:0<{}}", digits, static_cast<int>(digits.size()) - scale);
   }
-  const std::string shown = (negative ? "-" : "") + digits + fraction;
+  std::string shown = (negative ? "-" : "") + digits + fraction;
   if (shown.size() <= kMostCharacters) return shown;
   return fmt::format("{:.4g}", std::strtod(shown.c_str(), nullptr));
 }
@@ -96,6 +96,7 @@ std::vector<std::string> ShowTimes(const std::vector<int64_t>& units, int64_t pe
                          : span >= kMinute            ? 1
                                                       : 0;
   std::vector<std::string> shown;
+  shown.reserve(units.size());
   for (const int64_t value : units) shown.push_back(ShowTime(value, per_second, finest));
   return shown;
 }
@@ -122,6 +123,7 @@ std::vector<std::string> ShowValues(const arrow::DataType& type, const KeyType& 
                       encoded);
   }
   std::vector<std::string> texts;
+  texts.reserve(encoded.size());
   for (const auto& value : encoded) texts.push_back(DescribeEncoded(key_type, value));
   if (texts.empty()) return texts;
   // Dates and times are integers to the keys.
