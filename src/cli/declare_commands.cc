@@ -131,19 +131,6 @@ arrow::Status RunClear(const Session& session, const std::string& name) {
   return session.Print(json, text + NotesText(notes));
 }
 
-/// Like AddParsed, for an option that may be absent.
-template <typename T>
-CLI::Option* AddOptional(CLI::App* command, const std::string& name, std::optional<T>* target,
-                         const char* type, arrow::Result<T> (*parse)(std::string_view),
-                         const std::string& help) {
-  auto read = [target, parse, name](const std::string& text) {
-    auto value = parse(text);
-    if (!value.ok()) throw CLI::ValidationError(name, value.status().message());
-    *target = *std::move(value);
-  };
-  return command->add_option_function<std::string>(name, read, help)->option_text(type);
-}
-
 void AddSet(CLI::App& app, Session& session) {
   CLI::App* command = AddCommand(
       app, "set", "Declare the clustering columns of a table (metadata only).",
@@ -159,20 +146,20 @@ void AddSet(CLI::App& app, Session& session) {
           "--columns", flags->columns,
           "two to four column names, most queried first; a name with a comma in double quotes")
       ->option_text("A,B");
-  AddOptional(command, "--curve", &flags->curve, "hilbert|zorder", ParseCurve,
-              "space-filling curve (default: hilbert)");
+  AddParsed(command, "--curve", &flags->curve, "hilbert|zorder", ParseCurve,
+            "space-filling curve (default: hilbert)");
   command->add_option("--bits", flags->bits, "bits per column, 1 to 32 (default: 16)")
       ->option_text("N");
-  AddOptional(command, "--algorithm", &flags->algorithm, "NAME", ParseAlgorithm,
-              "typed-quantile-rank-v1 (default) or quantile-rank-v1");
-  AddOptional(command, "--version", &flags->version, "N", ParseWhole,
-              "number of the declaration (Lance only)");
-  AddOptional(command, "--target-cube-size", &flags->target_cube_bytes, "SIZE", ParseBytes,
-              "size of cubes (default: 10GiB)");
-  AddOptional(command, "--min-cube-size", &flags->min_cube_bytes, "SIZE", ParseBytes,
-              "smaller cubes are rewritten (default: 5GiB)");
-  AddOptional(command, "--policy", &flags->policy, "size|overlap", ParsePolicy,
-              "what optimize rewrites (default: size)");
+  AddParsed(command, "--algorithm", &flags->algorithm, "NAME", ParseAlgorithm,
+            "typed-quantile-rank-v1 (default) or quantile-rank-v1");
+  AddParsed(command, "--version", &flags->version, "N", ParseWhole,
+            "number of the declaration (Lance only)");
+  AddParsed(command, "--target-cube-size", &flags->target_cube_bytes, "SIZE", ParseBytes,
+            "size of cubes (default: 10GiB)");
+  AddParsed(command, "--min-cube-size", &flags->min_cube_bytes, "SIZE", ParseBytes,
+            "smaller cubes are rewritten (default: 5GiB)");
+  AddParsed(command, "--policy", &flags->policy, "size|overlap", ParsePolicy,
+            "what optimize rewrites (default: size)");
   command->add_option("--theta", flags->theta, "threshold of the policy overlap (default: 0.42)")
       ->option_text("SHARE");
   command->add_flag("--allow-single", flags->allow_single, "accept one column");

@@ -131,16 +131,8 @@ void AddPlanOptions(CLI::App* command, PlanFlags* flags) {
       ->group(budgets);
   command->add_flag("--full", flags->plan.full,
                     "rewrite everything, also what is healthy or clustered by other columns");
-  command
-      ->add_option_function<std::string>(
-          "--policy",
-          [flags](const std::string& text) {
-            const auto policy = ParsePolicy(text);
-            if (!policy.ok()) throw CLI::ValidationError("--policy", policy.status().message());
-            flags->plan.policy = *policy;
-          },
-          "what to rewrite (default: the table's, else size)")
-      ->option_text("size|overlap");
+  AddParsed(command, "--policy", &flags->plan.policy, "size|overlap", ParsePolicy,
+            "what to rewrite (default: the table's, else size)");
   command
       ->add_option("--theta", flags->plan.theta,
                    "policy overlap: a region is rewritten when that cuts the files that are "

@@ -31,9 +31,10 @@ CLI::Option* AddDuration(CLI::App* command, const std::string& name, double* sec
                          const std::string& help);
 CLI::Option* AddCount(CLI::App* command, const std::string& name, int64_t* target,
                       const std::string& help);
-/// An option whose text `parse` turns into a value; its error is the usage error.
-template <typename T>
-CLI::Option* AddParsed(CLI::App* command, const std::string& name, T* target, const char* type,
+/// An option whose text `parse` turns into a value, for a T or an optional of it; its error is the
+/// usage error.
+template <typename T, typename Target>
+CLI::Option* AddParsed(CLI::App* command, const std::string& name, Target* target, const char* type,
                        arrow::Result<T> (*parse)(std::string_view), const std::string& help) {
   const std::string shown = name.substr(0, name.find(','));
   auto read = [target, parse, shown](const std::string& text) {

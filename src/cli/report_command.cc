@@ -97,10 +97,7 @@ arrow::Status PredictAfter(const Table& table, const ClusteringSpec& spec,
     input->after_missing = fmt::format("An optimize now would do nothing: {}.", plan.reason);
     return arrow::Status::OK();
   }
-  std::vector<char> rewritten(input->now.units.size(), 0);
-  for (const Selection& selection : plan.selections) {
-    for (const int unit : selection.units) rewritten[static_cast<size_t>(unit)] = 1;
-  }
+  const std::vector<char> rewritten = SelectedMask(input->now, plan);
   std::vector<std::vector<RankInterval>> intervals(spec.columns.size());  // by key, then by unit
   for (size_t k = 0; k < spec.columns.size(); ++k) {
     KeyDistribution::Make(input->now, static_cast<int>(k), &intervals[k]);

@@ -75,15 +75,6 @@ struct Candidate {
   }
 };
 
-bool SameColumns(std::vector<int32_t> ids, const ClusteringSpec& spec) {
-  std::vector<int32_t> declared;
-  declared.reserve(spec.columns.size());
-  for (const ClusteringColumn& column : spec.columns) declared.push_back(column.field_id);
-  std::sort(ids.begin(), ids.end());
-  std::sort(declared.begin(), declared.end());
-  return ids == declared;
-}
-
 bool AchievedTooLittle(const RunRecord& run) {
   if (run.depth_before < 0 || run.predicted_depth < 0 || run.achieved_depth < 0) return false;
   const double predicted = run.depth_before - run.predicted_depth;
@@ -125,7 +116,7 @@ class OverlapPlanner {
         unclustered_.push_back(static_cast<int>(i));
         continue;
       }
-      if (!SameColumns(unit.stamp->field_ids, spec_)) {
+      if (!OfDeclaredColumns(unit.stamp->field_ids, spec_)) {
         ++mismatched_;
         continue;
       }
@@ -158,15 +149,8 @@ class OverlapPlanner {
 
   bool Fits(const Totals& more) const {
     Totals all = spent_;
-    all.units += more.units;
-    all.rows += more.rows;
-    all.bytes += more.bytes;
+    all.Add(more);
     return all.Fits(options_.budgets);
-  }
-  void Spend(const Totals& more) {
-    spent_.units += more.units;
-    spent_.rows += more.rows;
-    spent_.bytes += more.bytes;
   }
   /// Something worth a rewrite does not fit; remembers the smallest such.
   void LeaveOut(const Totals& needed) {
@@ -236,14 +220,12 @@ class OverlapPlanner {
         LeaveOut(cost);
         continue;
       }
-      Spend(cost);
+      spent_.Add(cost);
       const auto [at, added] = selections.emplace(of.rewrite_class, 0);
       if (added) at->second = NewPending(of.rewrite_class);
       pending_[at->second].units.push_back(unit);
       ++pending_[at->second].unclustered;
-      Totals& size = sizes[of.rewrite_class];
-      size.rows += of.rows;
-      size.bytes += of.bytes;
+      sizes[of.rewrite_class].Add(cost);
       rows[of.rewrite_class].push_back(
           {BoxOf(ranks_, unit), OutputUnits(std::max<int64_t>(1, of.rows), of.bytes, options_)});
     }
@@ -589,7 +571,7 @@ class OverlapPlanner {
 
   void Take(const Candidate& candidate) {
     const int rewrite_class = runs_[tiles_[candidate.chosen.front()].run].rewrite_class;
-    Spend(CostOf(candidate.chosen));
+    spent_.Add(CostOf(candidate.chosen));
     // A predicted tile brings the whole selection that it is of.
     int into = -1;
     for (int at : candidate.chosen) {
@@ -650,25 +632,17 @@ class OverlapPlanner {
     plan->theta = spec_.theta;
     plan->settled = settled;
     plan->correction = CorrectionOf(layout_);
-    std::vector<char> selected(layout_.units.size(), 0);
-    int outputs = 0;
     for (Pending& pending : pending_) {
       if (pending.joined >= 0 || pending.units.empty()) continue;
-      for (int unit : pending.units) selected[unit] = 1;
       const std::string reason = Describe(pending);
       Selection selection = MakeSelection(layout_, std::move(pending.units), spec_, options_);
       selection.reason = reason;
-      plan->rows += selection.rows;
-      plan->bytes += selection.bytes;
-      plan->units_selected += static_cast<int>(selection.units.size());
-      outputs += selection.predicted_units;
-      plan->selections.push_back(std::move(selection));
+      AddSelection(layout_, std::move(selection), plan);
     }
     for (const Tile& tile : tiles_) {
       if (!tile.taken && tile.unit < 0) plan->predicted_boxes.push_back(tile.box);
     }
-    plan->units_after = static_cast<int>(layout_.units.size()) - plan->units_selected + outputs;
-    PredictAfter(ranks_, selected, plan);
+    PredictAfter(layout_, ranks_, plan);
     if (mismatched_ > 0) {
       plan->notes.push_back(fmt::format("{} clustered by other columns: only --full rewrites them",
                                         Plural(mismatched_, "unit is", "units are")));

@@ -43,6 +43,11 @@ struct Totals {
     rows += item.rows;
     bytes += item.bytes;
   }
+  void Add(const Totals& other) {
+    units += other.units;
+    rows += other.rows;
+    bytes += other.bytes;
+  }
   bool Fits(const Budgets& budgets) const {
     return (budgets.max_units < 0 || units <= budgets.max_units) &&
            (budgets.max_rows < 0 || rows <= budgets.max_rows) &&

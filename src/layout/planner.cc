@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "layout/plan_items_internal.h"
@@ -13,18 +12,6 @@
 #include "util/units.h"
 
 namespace thalweg {
-namespace {
-
-std::set<int32_t> SetOf(const std::vector<int32_t>& ids) { return {ids.begin(), ids.end()}; }
-
-std::set<int32_t> ColumnSet(const ClusteringSpec& spec) {
-  std::set<int32_t> ids;
-  for (const ClusteringColumn& column : spec.columns) ids.insert(column.field_id);
-  return ids;
-}
-
-}  // namespace
-
 std::string_view ToString(CubeHealth health) {
   switch (health) {
     case CubeHealth::kHealthy:
@@ -41,9 +28,21 @@ std::string_view ToString(CubeHealth health) {
   return "";
 }
 
+bool OfDeclaredColumns(const std::vector<int32_t>& field_ids, const ClusteringSpec& spec) {
+  auto declared = [&](int32_t id) {
+    return std::any_of(spec.columns.begin(), spec.columns.end(),
+                       [id](const ClusteringColumn& column) { return column.field_id == id; });
+  };
+  auto there = [&](const ClusteringColumn& column) {
+    return std::find(field_ids.begin(), field_ids.end(), column.field_id) != field_ids.end();
+  };
+  return std::all_of(field_ids.begin(), field_ids.end(), declared) &&
+         std::all_of(spec.columns.begin(), spec.columns.end(), there);
+}
+
 CubeHealth HealthOf(int64_t bytes, const std::vector<int32_t>& field_ids,
                     const std::string& spec_id, const ClusteringSpec& spec, bool* other_spec) {
-  const bool same_set = SetOf(field_ids) == ColumnSet(spec);
+  const bool same_set = OfDeclaredColumns(field_ids, spec);
   if (other_spec) *other_spec = same_set && spec_id != spec.SpecId();
   if (bytes < spec.min_cube_bytes) return CubeHealth::kPartial;
   if (!same_set) return CubeHealth::kMismatch;
@@ -82,10 +81,7 @@ PlannedRun RecordOf(const Plan& plan) {
 }
 
 void MarkOverlapping(const Plan& plan, Layout* layout) {
-  std::vector<char> selected(layout->units.size(), 0);
-  for (const Selection& selection : plan.selections) {
-    for (int unit : selection.units) selected[unit] = 1;
-  }
+  const std::vector<char> selected = SelectedMask(*layout, plan);
   for (Cube& cube : layout->cubes) {
     cube.overlapping = std::any_of(cube.units.begin(), cube.units.end(),
                                    [&](int unit) { return selected[unit] != 0; });
@@ -108,6 +104,14 @@ arrow::Result<std::string> OverlapHint(const Layout& layout, const ClusteringSpe
       "{:.2f} (predicted): --policy overlap",
       Plural(overlap.units_selected, layout.unit_name, layout.unit_name + "s"),
       FormatBytes(overlap.bytes), overlap.depth_after, plan.depth_after);
+}
+
+std::vector<char> SelectedMask(const Layout& layout, const Plan& plan) {
+  std::vector<char> selected(layout.units.size(), 0);
+  for (const Selection& selection : plan.selections) {
+    for (int unit : selection.units) selected[static_cast<size_t>(unit)] = 1;
+  }
+  return selected;
 }
 
 std::vector<std::string> SelectedUnits(const Layout& layout, const Plan& plan) {
@@ -164,6 +168,17 @@ Selection MakeSelection(const Layout& layout, std::vector<int> units, const Clus
   return selection;
 }
 
+void AddSelection(const Layout& layout, Selection selection, Plan* plan) {
+  plan->rows += selection.rows;
+  plan->bytes += selection.bytes;
+  plan->units_selected += static_cast<int>(selection.units.size());
+  plan->units_after += selection.predicted_units - static_cast<int>(selection.units.size());
+  for (int unit : selection.units) {
+    if (!layout.units[unit].stamp) plan->new_bytes += layout.units[unit].bytes;
+  }
+  plan->selections.push_back(std::move(selection));
+}
+
 arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec,
                              const PlanOptions& options) {
   if (options.target_file_bytes <= 0) return Invalid("the target file size must be above 0");
@@ -182,7 +197,7 @@ arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec,
   }
   const Ranks ranks(layout);
   plan.units_after = static_cast<int>(layout.units.size());
-  PredictAfter(ranks, std::vector<char>(layout.units.size(), 0), &plan);
+  PredictAfter(layout, ranks, &plan);
   ClusteringSpec effective = spec;
   effective.policy = options.policy.value_or(spec.policy);
   effective.theta = options.theta.value_or(spec.theta);
@@ -193,11 +208,6 @@ arrow::Result<Plan> MakePlan(const Layout& layout, const ClusteringSpec& spec,
   const bool by_overlap = effective.policy == Policy::kOverlap && !options.full;
   ARROW_RETURN_NOT_OK(by_overlap ? PlanByOverlap(layout, effective, options, ranks, &plan)
                                  : PlanBySize(layout, effective, options, ranks, &plan));
-  for (const Selection& selection : plan.selections) {
-    for (int unit : selection.units) {
-      if (!layout.units[unit].stamp) plan.new_bytes += layout.units[unit].bytes;
-    }
-  }
   return plan;
 }
 

@@ -91,6 +91,8 @@ void MarkOverlapping(const Plan& plan, Layout* layout);
 arrow::Result<std::string> OverlapHint(const Layout& layout, const ClusteringSpec& spec,
                                        const PlanOptions& options, const Plan& plan);
 
+/// For each unit of the layout whether a selection has it.
+std::vector<char> SelectedMask(const Layout& layout, const Plan& plan);
 /// Ids of the units of all selections.
 std::vector<std::string> SelectedUnits(const Layout& layout, const Plan& plan);
 

@@ -28,6 +28,8 @@ struct Ranks {
 /// within a factor of two.
 double CorrectionOf(const Layout& layout);
 
+/// Whether these are the declared clustering columns, in whatever order.
+bool OfDeclaredColumns(const std::vector<int32_t>& field_ids, const ClusteringSpec& spec);
 /// Health of a cube of this many live bytes.
 CubeHealth HealthOf(int64_t bytes, const std::vector<int32_t>& field_ids,
                     const std::string& spec_id, const ClusteringSpec& spec, bool* other_spec);
@@ -45,8 +47,10 @@ Selection MakeSelection(const Layout& layout, std::vector<int> units, const Clus
 
 /// The box of a unit.
 RankBoxOf BoxOf(const Ranks& ranks, int unit);
+/// Adds a selection, and what it selects to the sums of the plan.
+void AddSelection(const Layout& layout, Selection selection, Plan* plan);
 /// Sets the depths of a plan from the units that stay and its predicted boxes.
-void PredictAfter(const Ranks& ranks, const std::vector<char>& selected, Plan* plan);
+void PredictAfter(const Layout& layout, const Ranks& ranks, Plan* plan);
 /// "the smallest rewrite that is worth it needs 2 units of 13.1 MiB (…); --max-source-bytes is …".
 
 std::string TooSmallFor(const Totals& needed, const Budgets& budgets);

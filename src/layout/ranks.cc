@@ -57,7 +57,8 @@ RankBoxOf BoxOf(const Ranks& ranks, int unit) {
   return box;
 }
 
-void PredictAfter(const Ranks& ranks, const std::vector<char>& selected, Plan* plan) {
+void PredictAfter(const Layout& layout, const Ranks& ranks, Plan* plan) {
+  const std::vector<char> selected = SelectedMask(layout, *plan);
   const int keys = ranks.key_count();
   plan->keys.assign(static_cast<size_t>(keys), {});
   plan->depth_before = plan->depth_after = 0;

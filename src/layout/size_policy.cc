@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "layout/plan_items_internal.h"
@@ -16,19 +15,10 @@
 namespace thalweg {
 namespace {
 
-std::set<int32_t> SetOf(const std::vector<int32_t>& ids) { return {ids.begin(), ids.end()}; }
-
-std::set<int32_t> ColumnSet(const ClusteringSpec& spec) {
-  std::set<int32_t> ids;
-  for (const ClusteringColumn& column : spec.columns) ids.insert(column.field_id);
-  return ids;
-}
-
 arrow::Result<std::vector<Item>> MakeItems(const Layout& layout, const ClusteringSpec& spec,
                                            bool full) {
   std::vector<Item> items;
   std::vector<char> in_cube(layout.units.size(), 0);
-  const std::set<int32_t> columns = ColumnSet(spec);
   for (const Cube& cube : layout.cubes) {
     Item item;
     item.run_id = cube.run_id;
@@ -43,7 +33,7 @@ arrow::Result<std::vector<Item>> MakeItems(const Layout& layout, const Clusterin
     }
     if (item.units.empty()) continue;
     bool other_spec = false;
-    const bool same_set = SetOf(cube.field_ids) == columns;
+    const bool same_set = OfDeclaredColumns(cube.field_ids, spec);
     // By what is left of it: another engine may have removed some of its files.
     switch (HealthOf(item.bytes, cube.field_ids, cube.spec_id, spec, &other_spec)) {
       case CubeHealth::kPartial:
@@ -309,23 +299,16 @@ arrow::Status PlanBySize(const Layout& layout, const ClusteringSpec& spec,
     return arrow::Status::OK();
   }
   plan.correction = CorrectionOf(layout);
-  std::vector<char> selected(layout.units.size(), 0);
-  int outputs = 0;
   for (const auto& part : PartsOf(chosen, candidates, spec, options)) {
     Selection selection = SelectionOf(part, layout, spec, options);
     std::vector<BoxMass> boxes;
     for (int unit : selection.units) {
-      selected[unit] = 1;
       boxes.push_back({BoxOf(ranks, unit), static_cast<double>(layout.units[unit].bytes)});
     }
     for (auto& box : TileSort(boxes, selection.predicted_units, ranks.keys)) {
       plan.predicted_boxes.push_back(box);
     }
-    plan.rows += selection.rows;
-    plan.bytes += selection.bytes;
-    plan.units_selected += static_cast<int>(selection.units.size());
-    outputs += selection.predicted_units;
-    plan.selections.push_back(std::move(selection));
+    AddSelection(layout, std::move(selection), plan_out);
   }
   if (plan.selections.empty()) {
     plan.reason =
@@ -338,8 +321,7 @@ arrow::Status PlanBySize(const Layout& layout, const ClusteringSpec& spec,
                                      Plural(wanted.units - plan.units_selected, "unit", "units"),
                                      FormatBytes(wanted.bytes - plan.bytes)));
   }
-  PredictAfter(ranks, selected, plan_out);
-  plan.units_after = static_cast<int>(layout.units.size()) - plan.units_selected + outputs;
+  PredictAfter(layout, ranks, plan_out);
   return arrow::Status::OK();
 }
 

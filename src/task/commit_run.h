@@ -13,9 +13,8 @@
 namespace thalweg {
 
 /// Commits selections as one rewrite. Right before each swap every output is checked for presence,
-/// size and footer, the intent for freshness, and `options.stop` for a request to stop. The
-/// record also
-/// holds what was `planned`.
+/// size and footer, the intent for freshness, and `options.stop` for a request to stop. The record
+/// of the run also holds what was `planned`.
 arrow::Result<CommitResult> CommitSelections(Table& table,
                                              const std::vector<SelectionResults>& selections,
                                              const PlannedRun& planned, const RunIntent& intent,

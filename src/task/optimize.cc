@@ -224,7 +224,6 @@ class Optimizer {
     const double wait =
         options_.backoff_seconds * (1 << std::min(report_.replans, 6)) * jitter(random_);
     ++report_.replans;
-    using Clock = std::chrono::steady_clock;
     const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                           std::chrono::duration<double>(wait));
     for (auto now = Clock::now(); now < until; now = Clock::now()) {
