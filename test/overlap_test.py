@@ -30,6 +30,8 @@ from thalweg_test_tools import (
 
 THETA = 0.42
 PROMISE = 1 / (1 - THETA)
+# Notes of a run that brought Lance's indexes up to date.
+TOLD = ("zone maps created: ", "indexes refreshed: ")
 FILE_BYTES = 16 * 1024  # of Iceberg files
 FRAGMENT_ROWS = 700
 KINDS = ["catalog", "hadoop", "lance"]
@@ -78,7 +80,9 @@ class OverlapTable:
         report = self.ok("optimize", *arguments)
         if report["outcome"] == "nothing-to-do":
             assert report["reason"] and (report["source_units"], report["output_units"]) == (0, 0)
-            assert self.state() == before, report
+            # A clustered append leaves fragments that zone maps do not cover: bringing them up to date is a version.
+            told = self.kind == "lance" and any(note.startswith(TOLD) for note in report["notes"])
+            assert (self.state()[1:] == before[1:]) if told else (self.state() == before), report
         else:
             assert report["source_units"] > 0 and report["snapshot_after"] != report["snapshot_before"]
         self.check_rows()
