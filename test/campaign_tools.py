@@ -21,7 +21,16 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
-from thalweg_test_tools import PROGRAM, Lake, hadoop_table, hadoop_version, local_path, newest_hadoop_metadata, run
+from thalweg_test_tools import (
+    PROGRAM,
+    Lake,
+    hadoop_table,
+    hadoop_version,
+    just_begun,
+    local_path,
+    newest_hadoop_metadata,
+    run,
+)
 
 SCALE = float(os.environ.get("THALWEG_CAMPAIGN_SCALE", "0.1"))
 
@@ -289,4 +298,4 @@ def data_files_on_disk(root: Path) -> set[str]:
 
 
 def intents(root: Path) -> list[Path]:
-    return sorted((root / "metadata").glob("thalweg-run-*.json"))
+    return sorted(path for path in (root / "metadata").glob("thalweg-run-*") if not just_begun(path))

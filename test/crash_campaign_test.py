@@ -25,7 +25,7 @@ from campaign_tools import (
     referenced_files,
     start_paused,
 )
-from thalweg_test_tools import PROGRAM, run
+from thalweg_test_tools import PROGRAM, run, run_to_its_first_bytes
 
 # Where a process that dies there is seen from the commit.
 POINTS = {
@@ -155,3 +155,20 @@ def test_files_of_a_living_run_stay(make_lake, tmp_path):
     assert ids_and_sum(lake.table()) == expected(batches)
     assert data_files_on_disk(lake.root()) <= referenced_files(lake.table())
     assert intents(lake.root()) == []
+
+
+@pytest.mark.parametrize("make_lake", [SqliteLake, HadoopLake], ids=["sqlite", "hadoop"])
+def test_a_death_in_writing_the_intent(make_lake, tmp_path):
+    """What it leaves has the name of the run, waits for its owner and goes when it is old."""
+    lake = make_lake(tmp_path)
+    rows = np.random.default_rng(7)
+    for first in (0, 1000):
+        lake.append(make_rows(rows, first, 1000))
+    there = set((lake.root() / "metadata").iterdir())
+    assert run_to_its_first_bytes(*lake.command("optimize")) == -signal.SIGXFSZ
+    (left,) = set((lake.root() / "metadata").iterdir()) - there
+    assert left.name.startswith("thalweg-run-") and left.name.endswith(".tmp")
+    assert "unknown owner" in run(*lake.command("clean")).out and left.exists()
+    time.sleep(0.1)
+    assert run(*lake.command("clean", "--orphan-age", "0.05s")).code == 0
+    assert not left.exists()

@@ -12,7 +12,7 @@ import time
 import pytest
 from campaign_tools import SCALE, campaign_seeds, start_paused
 from lance_test_tools import LanceTable, make_events, multiset, needs_lance, numbered_rows
-from thalweg_test_tools import PROGRAM, Done, run
+from thalweg_test_tools import PROGRAM, Done, run, run_to_its_first_bytes
 
 pytestmark = needs_lance
 
@@ -162,6 +162,19 @@ def test_a_dying_write(lake, point, mode):
     assert len(new) >= 3 and table.unclustered() == len(table.fragment_rows()) - len(new)
     table.ok("clean")
     table.check_no_leftovers()
+
+
+def test_a_death_in_writing_the_intent(lake):
+    """What it leaves has the name of the run, waits for its owner and goes when it is old."""
+    table = make_events(lake, 2)
+    code = run_to_its_first_bytes("optimize", table.path, *SMALL, environment=table.lake.environment)
+    assert code == -signal.SIGXFSZ
+    (left,) = table.files("_thalweg")
+    assert left.startswith("_thalweg/thalweg-run-") and left.endswith(".tmp")
+    assert "unknown owner" in table.run("clean").out and table.files("_thalweg") == {left}
+    time.sleep(0.1)
+    assert table.run("clean", "--orphan-age", "0.05s").code == 0
+    assert table.files("_thalweg") == set()
 
 
 def test_clean(lake):

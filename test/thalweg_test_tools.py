@@ -95,6 +95,17 @@ def run(*arguments, environment: dict[str, str] | None = None, cwd: Path | None 
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+def run_to_its_first_bytes(*arguments, environment: dict[str, str] | None = None) -> int:
+    """Runs the program until it writes into its first file, which kills it; returns its exit code."""
+    command = ["prlimit", "--fsize=0", PROGRAM, *arguments]
+    return subprocess.run([str(part) for part in command], env=environment, capture_output=True, timeout=300).returncode
+
+
+def just_begun(path: Path) -> bool:
+    """Whether its writer died between making this file and writing into it: whose it was, nobody can tell."""
+    return path.suffix == ".tmp" and path.stat().st_size == 0
+
+
 # Starts the program from a process so small that what the kernel counts as the child's peak is the child's: between
 # fork and exec a child counts the pages of its parent as its own.
 LAUNCHER = """

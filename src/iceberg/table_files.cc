@@ -13,7 +13,6 @@ namespace thalweg::iceberg {
 namespace {
 
 constexpr std::string_view kDataFilePrefix = "thalweg-";
-constexpr std::string_view kIntentPrefix = "thalweg-run-";
 
 std::string_view FileName(std::string_view location) {
   return location.substr(location.rfind('/') + 1);
@@ -52,7 +51,7 @@ arrow::Result<std::vector<RunFile>> IcebergTable::ListRunFiles() const {
                         io().List(store_->MetadataFolder(loaded_.metadata), /*recursive=*/false));
   for (const auto& file : listed) {
     const std::string_view name = FileName(file.location);
-    if (!name.starts_with(kIntentPrefix) || !name.ends_with(".json")) continue;
+    if (RunTagOfRunFile(name).empty()) continue;
     auto text = io().ReadAll(file.location);
     if (!text.ok()) {
       // Its owner may have removed it since the folder was listed.
@@ -91,7 +90,7 @@ arrow::Result<std::vector<Table::FileSize>> IcebergTable::FilesOfRun(
     ARROW_ASSIGN_OR_RAISE(const auto listed, io().List(folder, /*recursive=*/true));
     for (const auto& file : listed) {
       const std::string_view name = FileName(file.location);
-      if (name.find(tag) == std::string_view::npos || name.starts_with(kIntentPrefix)) continue;
+      if (name.find(tag) == std::string_view::npos || LooksLikeRunFile(name)) continue;
       found.push_back({file.location, file.size});
     }
   }

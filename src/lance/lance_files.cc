@@ -12,7 +12,6 @@ constexpr char kPartsFolder[] = "_parts";
 constexpr char kOwnFolder[] = "_thalweg";
 constexpr std::string_view kNamePrefix = "thalweg-";
 constexpr std::string_view kDataSuffix = ".lance";
-constexpr std::string_view kIntentPrefix = "thalweg-run-";
 
 std::string_view FileName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -87,7 +86,7 @@ arrow::Result<std::vector<RunFile>> LanceTable::ListRunFiles() const {
   ARROW_ASSIGN_OR_RAISE(const auto listed, Named(version_->dataset->ListFiles(kOwnFolder)));
   for (const auto& file : listed) {
     const std::string_view name = FileName(file.path);
-    if (!name.starts_with(kIntentPrefix) || !name.ends_with(".json")) continue;
+    if (RunTagOfRunFile(name).empty()) continue;
     auto text = version_->dataset->ReadFile(file.path);
     // Its owner may have removed it since the folder was listed.
     if (!text.ok() && IsNotFound(text.status())) continue;
@@ -114,7 +113,7 @@ arrow::Result<std::vector<Table::FileSize>> LanceTable::FilesOfRun(
     for (const auto& file : listed) {
       const std::string path = OwnerPath(file.path);
       const std::string_view name = FileName(path);
-      if (name.find(tag) == std::string_view::npos || name.starts_with(kIntentPrefix) ||
+      if (name.find(tag) == std::string_view::npos || LooksLikeRunFile(name) ||
           !CheckOwnPath(path).ok()) {
         continue;
       }

@@ -7,6 +7,14 @@
 #include "util/status.h"
 
 namespace thalweg {
+namespace {
+
+constexpr std::string_view kRunFilePrefix = "thalweg-run-";
+constexpr std::string_view kRunFileSuffix = ".json";
+constexpr std::string_view kUnfinishedSuffix = ".tmp";
+constexpr size_t kTagSize = 36;
+
+}  // namespace
 
 arrow::Status CheckRunId(const std::string& run_id) {
   bool good = !run_id.empty() && run_id.size() <= 64;
@@ -29,5 +37,25 @@ std::string RunTag(const std::string& run_id) {
                      (hash.high64 >> 16) & 0xFFFF, hash.high64 & 0xFFF,
                      0x8000 | ((hash.low64 >> 48) & 0x3FFF), hash.low64 & 0xFFFFFFFFFFFFULL);
 }
+
+std::string RunFileName(const std::string& run_id, const std::string& attempt) {
+  return fmt::format("{}{}-{}{}", kRunFilePrefix, RunTag(run_id), attempt, kRunFileSuffix);
+}
+
+std::string RunTagOfRunFile(std::string_view name) {
+  if (!LooksLikeRunFile(name)) return "";
+  if (name.ends_with(kUnfinishedSuffix)) {
+    const size_t end = name.find(kRunFileSuffix);
+    if (end == std::string_view::npos) return "";
+    name = name.substr(0, end + kRunFileSuffix.size());
+  }
+  name.remove_prefix(kRunFilePrefix.size());
+  if (!name.ends_with(kRunFileSuffix) || name.size() <= kTagSize || name[kTagSize] != '-') {
+    return "";
+  }
+  return std::string(name.substr(0, kTagSize));
+}
+
+bool LooksLikeRunFile(std::string_view name) { return name.starts_with(kRunFilePrefix); }
 
 }  // namespace thalweg

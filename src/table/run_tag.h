@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <arrow/result.h>
 
@@ -12,5 +13,15 @@ arrow::Status CheckRunId(const std::string& run_id);
 /// What names of files carry for a run: the run id itself when it is a UUID in canonical form, else
 /// a UUID made from its hash. Always 36 characters, so that names stay parseable for other engines.
 std::string RunTag(const std::string& run_id);
+
+/// The name of a run intent: "thalweg-run-<tag of the run>-<attempt>.json".
+std::string RunFileName(const std::string& run_id, const std::string& attempt);
+
+/// The tag of the run in the name of an intent, or of one that was being written when its writer
+/// died ("<name of an intent>[.<anything>].tmp"); "" when it is neither.
+std::string RunTagOfRunFile(std::string_view name);
+
+/// Whether a name is an intent's, or looks like one: never that of a file that a run wrote.
+bool LooksLikeRunFile(std::string_view name);
 
 }  // namespace thalweg

@@ -134,7 +134,7 @@ struct HistoryEntry {
 
 /// A small text file in the table's own place for run intents.
 struct RunFile {
-  std::string name;  ///< "thalweg-run-<id>.json"
+  std::string name;  ///< see RunFileName
   std::string text;
   int64_t modified_millis = 0;
 };

@@ -20,9 +20,6 @@ namespace thalweg {
 namespace {
 
 constexpr char kFormat[] = "thalweg.run-intent/1";
-constexpr char kPrefix[] = "thalweg-run-";
-constexpr char kSuffix[] = ".json";
-constexpr size_t kTagSize = 36;
 constexpr double kRenewSeconds = 60;
 
 /// Seconds since boot, those asleep included: a machine that slept must not take its renewals for
@@ -61,23 +58,13 @@ Intent ParseIntent(const RunFile& file) {
   return Intent{*run_id, {*host, *boot_id, *pid_namespace, *pid, *start_time}, *kept};
 }
 
-/// The run's tag in the name of an intent file; "" when it is not the name of one.
-std::string TagOf(const std::string& name) {
-  const std::string_view prefix(kPrefix);
-  if (!name.starts_with(prefix) || !name.ends_with(kSuffix) ||
-      name.size() <= prefix.size() + kTagSize || name[prefix.size() + kTagSize] != '-') {
-    return "";
-  }
-  return name.substr(prefix.size(), kTagSize);
-}
-
 class RunIntentImpl : public RunIntent {
  public:
   RunIntentImpl(const Table& table, const std::string& run_id, double orphan_age_seconds)
       : table_(table),
         run_id_(run_id),
         attempt_(NewUuid()),
-        name_(fmt::format("{}{}-{}{}", kPrefix, RunTag(run_id), attempt_, kSuffix)),
+        name_(RunFileName(run_id, attempt_)),
         process_(ProcessIdentity::Own()),
         orphan_age_(orphan_age_seconds) {}
 
@@ -186,7 +173,7 @@ std::map<std::string, RunIntents> ReadIntents(const std::vector<RunFile>& files,
   std::map<std::string, RunIntents> runs;  // by tag
   const int64_t now = NowMillis();
   for (const RunFile& file : files) {
-    const std::string tag = TagOf(file.name);
+    const std::string tag = RunTagOfRunFile(file.name);
     if (tag.empty()) continue;
     RunIntents& run = runs[tag];
     Intent intent = ParseIntent(file);
@@ -226,7 +213,7 @@ arrow::Status Reclaim(const Table& table, const std::string& tag, const RunInten
   ARROW_ASSIGN_OR_RAISE(auto committed, table.FindRun(run.run_id));
   std::erase_if(files, [&](const auto& file) {
     return referenced.contains(file.location) ||
-           !TagOf(file.location.substr(file.location.rfind('/') + 1)).empty();
+           !RunTagOfRunFile(file.location.substr(file.location.rfind('/') + 1)).empty();
   });
   CrashPoint("clean-before-delete");
   arrow::Status failed;
@@ -269,7 +256,7 @@ void ReleaseKeptIntents(const Table& table, const std::string& run_id) {
   auto files = table.ListRunFiles();
   if (!files.ok()) return;
   for (const RunFile& file : *files) {
-    if (TagOf(file.name) != RunTag(run_id)) continue;
+    if (RunTagOfRunFile(file.name) != RunTag(run_id)) continue;
     if (ParseIntent(file).kept) (void)table.DeleteRunFile(file.name);
   }
 }

@@ -13,6 +13,7 @@
 namespace thalweg {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -237,9 +238,7 @@ std::string IntentText(const std::map<std::string, Json>& changes, const std::st
   return DumpJson(json);
 }
 
-std::string IntentName(const std::string& run_id) {
-  return "thalweg-run-" + RunTag(run_id) + "-" + NewUuid() + ".json";
-}
+std::string IntentName(const std::string& run_id) { return RunFileName(run_id, NewUuid()); }
 
 TEST_F(RunIntentTest, OnlyProvablyDeadOrOldRunsAreReclaimed) {
   struct Case {
@@ -295,6 +294,26 @@ TEST_F(RunIntentTest, TornIntentsGoByTheirAgeOnly) {
   Age("thalweg-run-short.json", 10 * kDay);
   EXPECT_THAT(Value(CleanDeadRuns(table_, 1, false)).runs, IsEmpty());
   EXPECT_THAT(table_.Intents(), SizeIs(1));
+}
+
+TEST_F(RunIntentTest, IntentsWhoseWriterDiedBeforeTheyHadTheirNameAreTheirRuns) {
+  for (const char* suffix : {".tmp", ".b0f7a2c4-0000-4000-8000-123456789abc.tmp"}) {
+    const std::string run_id = NewUuid();
+    const std::string name = IntentName(run_id) + suffix;
+    ASSERT_OK(table_.WriteRunFile(name, IntentText({{"start-time", 1}}, run_id)));
+    EXPECT_EQ(StateOf(Value(CleanDeadRuns(table_, kDay, false)), run_id), "dead: reclaimed");
+    EXPECT_THAT(table_.Intents(), IsEmpty());
+    // That of a living process stays, and one that says nothing yet waits.
+    for (const std::string& text : {IntentText({}, run_id), std::string()}) {
+      ASSERT_OK(table_.WriteRunFile(name, text));
+      EXPECT_THAT(StateOf(Value(CleanDeadRuns(table_, kDay, false)), run_id),
+                  AnyOf("alive", HasSubstr("unknown owner")));
+      EXPECT_THAT(table_.Intents(), SizeIs(1));
+    }
+    Age(name, kDay + 60);
+    EXPECT_THAT(Value(CleanDeadRuns(table_, kDay, false)).runs, SizeIs(1));
+    EXPECT_THAT(table_.Intents(), IsEmpty());
+  }
 }
 
 TEST_F(RunIntentTest, CommittedFilesStayAndDiscardedAttemptsGo) {

@@ -1,10 +1,12 @@
 //! Small files of the dataset, listings, and what versions in storage refer to.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use futures::{StreamExt, TryStreamExt};
 use lance::Dataset;
 use lance_file::reader::FileReader;
+use lance_io::local::to_local_path;
 use lance_io::object_store::ObjectStore;
 use lance_io::scheduler::{ScanScheduler, SchedulerConfig};
 use lance_io::utils::CachedFileSize;
@@ -17,6 +19,7 @@ use serde::Serialize;
 use crate::dataset::{inside, primary_store, root};
 use crate::error::{Failure, Kind, Outcome, kind_of};
 use crate::fragment::DATA_FOLDER;
+use crate::local_file::LocalFile;
 
 #[derive(Serialize)]
 pub struct FileInfo {
@@ -100,9 +103,12 @@ pub async fn read(dataset: &Dataset, path: &str) -> Outcome<Vec<u8>> {
 pub async fn write(dataset: &Dataset, path: &str, bytes: &[u8]) -> Outcome<()> {
     let full = inside(dataset, path)?;
     let store = primary_store(dataset).await?;
-    let written = store.put(&full, bytes).await;
-    written.map_err(|error| Failure::from(error).context(path))?;
-    Ok(())
+    let written = if store.has_direct_local_paths() {
+        LocalFile::write(PathBuf::from(to_local_path(&full)), bytes).map_err(lance::Error::from)
+    } else {
+        store.put(&full, bytes).await.map(|_| ())
+    };
+    written.map_err(|error| Failure::from(error).context(path))
 }
 
 pub async fn delete(dataset: &Dataset, path: &str) -> Outcome<()> {

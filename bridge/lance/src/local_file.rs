@@ -42,6 +42,14 @@ impl LocalFile {
         })
     }
 
+    /// A whole small file, which replaces one of that name.
+    pub fn write(path: PathBuf, bytes: &[u8]) -> io::Result<()> {
+        let mut file = Self::create(path)?;
+        // Past the buffer, which would cut it into pieces.
+        file.output()?.get_mut().write_all(bytes)?;
+        file.finish()
+    }
+
     fn output(&mut self) -> io::Result<&mut io::BufWriter<File>> {
         self.output
             .as_mut()
