@@ -132,11 +132,15 @@ def optimize_loop(command: list[str], until: float) -> tuple[list[tuple[int, str
 
 
 def check_optimizers(optimizers: list, seed: int, also: Callable[[int, str], bool] = lambda code, error: False) -> None:
-    """Each committed often enough, and ended otherwise only in a conflict, or as `also` allows."""
+    """Each committed often enough, and ended otherwise only in a conflict, or as `also` allows.
+
+    In a short race on a busy machine one may find each time that the other has done all the work.
+    """
     for codes, committed in optimizers:
         wrong = [(code, error) for code, error in codes if code not in (0, 3) and not also(code, error)]
         assert not wrong, f"seed {seed}: {wrong[:3]}"
-        assert committed >= max(1, int(5 * SCALE)), f"seed {seed}: {codes}"
+        assert SCALE < 1 or committed >= 5, f"seed {seed}: {codes}"
+    assert sum(committed for _, committed in optimizers) >= len(optimizers) * 5 * SCALE, f"seed {seed}: {optimizers}"
 
 
 class SqliteLake(Lake):

@@ -27,8 +27,8 @@ arrow::Status CheckWritable(const TableStore& store, const TableMetadata& metada
 }
 
 /// Format versions that snapshots are added to, and the highest of which properties are changed.
-constexpr int kSnapshotVersion = 2;
-constexpr int kHighestPropertiesVersion = 3;
+constexpr int kLowestSnapshotVersion = 2;
+constexpr int kHighestVersion = 3;
 
 /// What is wrong with a change whatever the table holds.
 arrow::Status CheckChange(const SnapshotChange& change) {
@@ -117,7 +117,8 @@ class SnapshotCommit {
   arrow::Result<CommitOutcome> Run() {
     ARROW_RETURN_NOT_OK(CheckChange(change_));
     ARROW_ASSIGN_OR_RAISE(auto parent, store_.Load());
-    ARROW_RETURN_NOT_OK(CheckWritable(store_, parent.metadata, kSnapshotVersion, kSnapshotVersion));
+    ARROW_RETURN_NOT_OK(
+        CheckWritable(store_, parent.metadata, kLowestSnapshotVersion, kHighestVersion));
     ARROW_ASSIGN_OR_RAISE(auto backoff, Backoff::ForCommits(parent.metadata));
     while (true) {
       ++attempt_;
@@ -163,11 +164,15 @@ class SnapshotCommit {
       return CommitOutcome{
           .already_committed = true, .snapshot_id = *done, .table = parent, .attempts = attempt_};
     }
-    ARROW_RETURN_NOT_OK(CheckWritable(store_, metadata, kSnapshotVersion, kSnapshotVersion));
+    ARROW_RETURN_NOT_OK(CheckWritable(store_, metadata, kLowestSnapshotVersion, kHighestVersion));
     ARROW_ASSIGN_OR_RAISE(
         auto files, ReadSnapshotFiles(*store_.io(), metadata, metadata.current_snapshot_id()));
-    ARROW_ASSIGN_OR_RAISE(auto removed, FindRemoved(change_, files, store_.description()));
+    RemovedFiles removed;
+    ARROW_ASSIGN_OR_RAISE(removed.data, FindRemoved(change_, files, store_.description()));
     if (change_.validate) ARROW_RETURN_NOT_OK(change_.validate(parent, files));
+    if (change_.unneeded_deletes) {
+      ARROW_ASSIGN_OR_RAISE(removed.deletes, change_.unneeded_deletes(files, removed.data));
+    }
     const ChangeCounts counts = CountChange(change_, files, removed);
     ARROW_RETURN_NOT_OK(CheckRecords(change_, counts));
 
@@ -189,6 +194,10 @@ class SnapshotCommit {
     snapshot.timestamp_ms = std::max(NowMillis(), metadata.last_updated_ms());
     snapshot.schema_id = metadata.current_schema_id();
     snapshot.summary = SnapshotSummary(change_, files, counts, manifests.counts);
+    if (metadata.format_version() >= 3) {
+      snapshot.first_row_id = metadata.next_row_id();
+      snapshot.added_rows = manifests.next_row_id - metadata.next_row_id();
+    }
     ARROW_ASSIGN_OR_RAISE(snapshot.manifest_list,
                           WriteList(metadata, folder, manifests.list, snapshot));
     CrashPoint("list-written");
@@ -216,6 +225,7 @@ class SnapshotCommit {
     header.parent_snapshot_id = snapshot.parent_snapshot_id;
     header.sequence_number = snapshot.sequence_number;
     header.format_version = metadata.format_version();
+    header.first_row_id = snapshot.first_row_id;
     ARROW_ASSIGN_OR_RAISE(const std::string codec, AvroCodecProperty(metadata));
     ARROW_ASSIGN_OR_RAISE(const std::string bytes, WriteManifestList(manifests, header, codec));
     const std::string location = JoinLocation(
@@ -282,7 +292,7 @@ arrow::Result<bool> CommitProperties(
     TableMetadata updated = base.metadata;
     ARROW_ASSIGN_OR_RAISE(const bool changes, change(&updated));
     if (!changes) return false;
-    ARROW_RETURN_NOT_OK(CheckWritable(store, base.metadata, 1, kHighestPropertiesVersion));
+    ARROW_RETURN_NOT_OK(CheckWritable(store, base.metadata, 1, kHighestVersion));
     auto committed = store.Commit(base, updated);
     if (committed.ok()) return true;
     const auto& status = committed.status();

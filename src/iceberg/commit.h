@@ -23,6 +23,8 @@ struct LiveFile {
   int64_t sequence_number = 0;  ///< data sequence number
   int64_t file_sequence_number = 0;
   int32_t partition_spec_id = 0;
+
+  bool operator==(const LiveFile&) const = default;
 };
 
 /// Everything live in a snapshot.
@@ -39,9 +41,9 @@ struct SnapshotFiles {
   std::vector<Range> ranges;
 };
 /// Reads the manifest list and all manifests (two threads). A snapshot of nullopt gives empty
-/// lists. Sequence numbers and snapshot ids that an entry leaves to its manifest are filled in;
-/// entries of deleted files are skipped. File counts that an old manifest list lacks are filled in
-/// too.
+/// lists. Sequence numbers, snapshot ids and first row ids that an entry leaves to its manifest are
+/// filled in; entries of deleted files are skipped. File counts that an old manifest list lacks are
+/// filled in too.
 arrow::Result<SnapshotFiles> ReadSnapshotFiles(const FileIO& io, const TableMetadata& metadata,
                                                std::optional<int64_t> snapshot_id);
 
@@ -58,6 +60,12 @@ struct SnapshotChange {
   std::vector<std::vector<Added>> added;
   /// Paths of data files that must be live in the parent and are removed. One missing: kConflict.
   std::vector<std::string> removed;
+  /// Called at each attempt: which of the parent's delete files (positions in files.delete_files)
+  /// apply to no file any more once the change is made; they are removed with it. `removed`:
+  /// positions in files.data_files. May be empty: none are.
+  std::function<arrow::Result<std::vector<size_t>>(const SnapshotFiles& files,
+                                                   const std::vector<size_t>& removed)>
+      unneeded_deletes;
   std::map<std::string, std::string> summary;  ///< extra keys; counts and totals are computed
   /// A replace must add as many records as it removes, unless deletes were applied while reading:
   /// then fewer are right too.

@@ -213,7 +213,7 @@ arrow::Result<std::vector<UnitDescriptor>> IcebergTable::Describe(
 }
 
 arrow::Result<std::unique_ptr<RowSource>> IcebergTable::Scan(
-    const std::vector<UnitDescriptor>& units, MemoryAccount* memory) const {
+    const std::vector<UnitDescriptor>& units, const std::string&, MemoryAccount* memory) const {
   ARROW_ASSIGN_OR_RAISE(const Schema schema, loaded_.metadata.CurrentSchema());
   std::vector<DataFile> files;
   files.reserve(units.size());
@@ -258,7 +258,7 @@ arrow::Result<std::unique_ptr<OutputFile>> IcebergTable::NewOutputFile(const Out
 }
 
 arrow::Result<std::unique_ptr<RowSource>> IcebergTable::ReadBack(const OutputUnit& unit) const {
-  return Scan({UnitDescriptor{unit.id, unit.rows, unit.bytes, unit.json}}, nullptr);
+  return Scan({UnitDescriptor{unit.id, unit.rows, unit.bytes, unit.json}}, "", nullptr);
 }
 
 arrow::Status IcebergTable::CheckOutput(const OutputUnit& unit) const {

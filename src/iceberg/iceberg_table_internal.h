@@ -76,6 +76,7 @@ class IcebergTable : public Table {
   arrow::Result<std::vector<UnitDescriptor>> Describe(
       const std::vector<std::string>& unit_ids) const override;
   arrow::Result<std::unique_ptr<RowSource>> Scan(const std::vector<UnitDescriptor>& units,
+                                                 const std::string& snapshot_id,
                                                  MemoryAccount* memory) const override;
   arrow::Result<std::unique_ptr<OutputFile>> NewOutputFile(const OutputContext& context,
                                                            const std::string& cube_id,

@@ -65,7 +65,7 @@ arrow::Result<std::string> AvroCodecProperty(const TableMetadata& metadata) {
 }
 
 arrow::Result<ManifestBuilder::Written> ManifestBuilder::Write(
-    const TableMetadata& parent, const std::string& folder, int32_t spec_id,
+    const TableMetadata& parent, const std::string& folder, int32_t spec_id, int32_t content,
     const std::vector<ManifestEntry>& entries) {
   ARROW_ASSIGN_OR_RAISE(const PartitionSpec spec, UnpartitionedSpec(parent, spec_id));
   ManifestWriteOptions options;
@@ -74,6 +74,7 @@ arrow::Result<ManifestBuilder::Written> ManifestBuilder::Write(
   options.header.partition_spec_json = DumpJson(spec.fields);
   options.header.partition_spec_id = spec_id;
   options.header.format_version = parent.format_version();
+  options.header.content.assign(content == 0 ? "data" : "deletes");
   ARROW_ASSIGN_OR_RAISE(options.codec, AvroCodecProperty(parent));
   ARROW_ASSIGN_OR_RAISE(const std::string bytes, WriteManifest(entries, options));
 
@@ -85,6 +86,7 @@ arrow::Result<ManifestBuilder::Written> ManifestBuilder::Write(
       JoinLocation(folder, fmt::format("{}-m{}.avro", commit_uuid_, written_.size()));
   manifest.manifest_length = static_cast<int64_t>(bytes.size());
   manifest.partition_spec_id = spec_id;
+  manifest.content = content;
   manifest.added_snapshot_id = snapshot_id_;
   ManifestFile::PartitionSummary void_field;
   void_field.contains_null = true;
@@ -138,7 +140,8 @@ arrow::Status ManifestBuilder::AddNew(const TableMetadata& parent, const std::st
         entries.push_back({EntryStatus::kAdded, snapshot_id_, added.data_sequence_number,
                            std::nullopt, added.file});
       }
-      ARROW_ASSIGN_OR_RAISE(auto written, Write(parent, folder, parent.default_spec_id(), entries));
+      ARROW_ASSIGN_OR_RAISE(auto written,
+                            Write(parent, folder, parent.default_spec_id(), 0, entries));
       added_.push_back(std::move(written));
     }
   }
@@ -153,11 +156,22 @@ arrow::Result<ManifestFile> ManifestBuilder::Rewrite(
     const TableMetadata& parent, const std::string& folder, const SnapshotFiles& files,
     const std::vector<size_t>& sources, const std::vector<bool>& is_removed,
     int64_t sequence_number, ManifestCounts* counts) {
+  const ManifestFile& first = files.manifests[sources[0]];
+  const auto& live_files = first.content == 0 ? files.data_files : files.delete_files;
   std::string key;
   size_t size = 0;
   for (size_t i : sources) {
-    key += files.manifests[i].manifest_path + '\n';
+    // Another commit may give row ids to a manifest that had none.
+    key += fmt::format("{}\n{}\n", files.manifests[i].manifest_path,
+                       files.manifests[i].first_row_id.value_or(-1));
     size += files.ranges[i].end - files.ranges[i].begin;
+  }
+  if (first.content != 0) {  // which of them go may differ from attempt to attempt
+    for (size_t i : sources) {
+      for (size_t at = files.ranges[i].begin; at < files.ranges[i].end; ++at) {
+        key += is_removed[at] ? '-' : '+';
+      }
+    }
   }
   auto found = rewritten_.find(key);
   if (found == rewritten_.end()) {
@@ -165,15 +179,15 @@ arrow::Result<ManifestFile> ManifestBuilder::Rewrite(
     entries.reserve(size);
     for (size_t i : sources) {
       for (size_t at = files.ranges[i].begin; at < files.ranges[i].end; ++at) {
-        const LiveFile& live = files.data_files[at];
+        const LiveFile& live = live_files[at];
         const bool gone = is_removed[at];
         entries.push_back({gone ? EntryStatus::kDeleted : EntryStatus::kExisting,
                            gone ? snapshot_id_ : live.snapshot_id, live.sequence_number,
                            live.file_sequence_number, live.file});
       }
     }
-    const int32_t spec_id = files.manifests[sources[0]].partition_spec_id;
-    ARROW_ASSIGN_OR_RAISE(auto written, Write(parent, folder, spec_id, entries));
+    ARROW_ASSIGN_OR_RAISE(auto written,
+                          Write(parent, folder, first.partition_spec_id, first.content, entries));
     found = rewritten_.emplace(std::move(key), std::move(written)).first;
   }
   ++counts->created;
@@ -182,16 +196,31 @@ arrow::Result<ManifestFile> ManifestBuilder::Rewrite(
   return Stamp(found->second, sequence_number);
 }
 
+void ManifestBuilder::AssignRowIds(Manifests* manifests) {
+  for (ManifestFile& manifest : manifests->list) {
+    if (manifest.content != 0 || manifest.first_row_id) continue;
+    manifest.first_row_id = manifests->next_row_id;
+    // Existing files that have ids of their own are counted too, as the reference implementation
+    // does it: ids are skipped, never given twice.
+    manifests->next_row_id += manifest.added_rows_count + manifest.existing_rows_count;
+  }
+}
+
 arrow::Result<ManifestBuilder::Manifests> ManifestBuilder::Build(const TableMetadata& parent,
                                                                  const std::string& folder,
                                                                  const SnapshotFiles& files,
-                                                                 const std::vector<size_t>& removed,
+                                                                 const RemovedFiles& removed,
                                                                  int64_t sequence_number) {
   Manifests manifests;
   ARROW_RETURN_NOT_OK(AddNew(parent, folder, sequence_number, &manifests));
 
-  std::vector<bool> is_removed(files.data_files.size());
-  for (size_t position : removed) is_removed[position] = true;
+  std::vector<bool> data_removed(files.data_files.size());
+  for (size_t position : removed.data) data_removed[position] = true;
+  std::vector<bool> deletes_removed(files.delete_files.size());
+  for (size_t position : removed.deletes) deletes_removed[position] = true;
+  auto is_removed = [&](size_t manifest) -> const std::vector<bool>& {
+    return files.manifests[manifest].content == 0 ? data_removed : deletes_removed;
+  };
   // What becomes of each manifest of the parent: a group of sources that is rewritten as one, named
   // by its first, or nothing.
   std::vector<std::vector<size_t>> rewrite(files.manifests.size());
@@ -201,11 +230,11 @@ arrow::Result<ManifestBuilder::Manifests> ManifestBuilder::Build(const TableMeta
     const auto range = files.ranges[i];
     // Without live files a manifest only tells what an earlier snapshot deleted.
     left[i] = range.begin == range.end;
-    if (left[i] || files.manifests[i].content != 0) continue;
-    const auto begin = is_removed.begin();
+    if (left[i]) continue;
+    const auto begin = is_removed(i).begin();
     if (std::find(begin + range.begin, begin + range.end, true) != begin + range.end) {
       rewrite[i] = {i};
-    } else {
+    } else if (files.manifests[i].content == 0) {
       kept_data.push_back(i);
     }
   }
@@ -218,8 +247,9 @@ arrow::Result<ManifestBuilder::Manifests> ManifestBuilder::Build(const TableMeta
   ARROW_ASSIGN_OR_RAISE(
       const int64_t target_bytes,
       parent.IntProperty("commit.manifest.target-size-bytes", kDefaultManifestBytes));
-  const auto rewritten = std::count_if(rewrite.begin(), rewrite.end(),
-                                       [](const auto& sources) { return !sources.empty(); });
+  const auto rewritten = std::count_if(rewrite.begin(), rewrite.end(), [&](const auto& sources) {
+    return !sources.empty() && files.manifests[sources[0]].content == 0;
+  });
   const auto data_manifests = static_cast<int64_t>(added_.size() + kept_data.size()) + rewritten;
   if (merge && data_manifests >= merge_count) {
     for (auto& group : GroupsToMerge(files, kept_data, target_bytes)) {
@@ -236,10 +266,12 @@ arrow::Result<ManifestBuilder::Manifests> ManifestBuilder::Build(const TableMeta
       ++manifests.counts.kept;
       continue;
     }
-    ARROW_ASSIGN_OR_RAISE(auto manifest, Rewrite(parent, folder, files, rewrite[i], is_removed,
+    ARROW_ASSIGN_OR_RAISE(auto manifest, Rewrite(parent, folder, files, rewrite[i], is_removed(i),
                                                  sequence_number, &manifests.counts));
     manifests.list.push_back(std::move(manifest));
   }
+  manifests.next_row_id = parent.next_row_id();
+  if (parent.format_version() >= 3) AssignRowIds(&manifests);
   return manifests;
 }
 

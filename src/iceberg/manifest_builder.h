@@ -28,13 +28,15 @@ class ManifestBuilder {
   struct Manifests {
     std::vector<ManifestFile> list;
     ManifestCounts counts;
+    /// v3: one past the last row id that the list assigns.
+    int64_t next_row_id = 0;
   };
   /// The manifests of the snapshot that follows `parent`: those of the added files, the parent's
   /// with the removed files taken out, and the rest as they are, small ones merged as
-  /// commit.manifest-merge.enabled and commit.manifest.* say. `removed`: positions in
-  /// files.data_files.
+  /// commit.manifest-merge.enabled and commit.manifest.* say. In format version 3 every data
+  /// manifest that has no first row id gets one, from the parent's next on.
   arrow::Result<Manifests> Build(const TableMetadata& parent, const std::string& folder,
-                                 const SnapshotFiles& files, const std::vector<size_t>& removed,
+                                 const SnapshotFiles& files, const RemovedFiles& removed,
                                  int64_t sequence_number);
 
   /// Every manifest written so far, whether or not the last attempt uses it.
@@ -51,16 +53,19 @@ class ManifestBuilder {
   };
 
   arrow::Result<Written> Write(const TableMetadata& parent, const std::string& folder,
-                               int32_t spec_id, const std::vector<ManifestEntry>& entries);
+                               int32_t spec_id, int32_t content,
+                               const std::vector<ManifestEntry>& entries);
   arrow::Status AddNew(const TableMetadata& parent, const std::string& folder,
                        int64_t sequence_number, Manifests* manifests);
-  /// The manifest of the live files of `sources` (positions in files.manifests), those in
-  /// `is_removed` marked as deleted.
+  /// The manifest of the live files of `sources` (positions in files.manifests, of one content),
+  /// those in `is_removed` marked as deleted.
   arrow::Result<ManifestFile> Rewrite(const TableMetadata& parent, const std::string& folder,
                                       const SnapshotFiles& files,
                                       const std::vector<size_t>& sources,
                                       const std::vector<bool>& is_removed, int64_t sequence_number,
                                       ManifestCounts* counts);
+  /// Gives first row ids to the data manifests without, from next_row_id on.
+  static void AssignRowIds(Manifests* manifests);
   static ManifestFile Stamp(const Written& written, int64_t sequence_number);
 
   const FileIO& io_;

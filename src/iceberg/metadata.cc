@@ -85,6 +85,11 @@ arrow::Result<Snapshot> SnapshotFromJson(const Json& json, const std::string& wh
   ARROW_RETURN_NOT_OK(CheckInt(json, "schema-id", INT32_MIN, INT32_MAX, what));
   ARROW_ASSIGN_OR_RAISE(auto schema_id, FindInt64(json, "schema-id", what));
   if (schema_id) snapshot.schema_id = static_cast<int32_t>(*schema_id);
+  for (const char* key : {"first-row-id", "added-rows"}) {
+    ARROW_RETURN_NOT_OK(CheckInt(json, key, 0, INT64_MAX, what));
+  }
+  ARROW_ASSIGN_OR_RAISE(snapshot.first_row_id, FindInt64(json, "first-row-id", what));
+  ARROW_ASSIGN_OR_RAISE(snapshot.added_rows, FindInt64(json, "added-rows", what));
   return snapshot;
 }
 
@@ -100,6 +105,8 @@ Json SnapshotToJson(const Snapshot& snapshot) {
   json["summary"] = std::move(summary);
   json["manifest-list"] = snapshot.manifest_list;
   if (snapshot.schema_id) json["schema-id"] = *snapshot.schema_id;
+  if (snapshot.first_row_id) json["first-row-id"] = *snapshot.first_row_id;
+  if (snapshot.added_rows) json["added-rows"] = *snapshot.added_rows;
   return json;
 }
 
@@ -168,6 +175,7 @@ arrow::Result<TableMetadata> TableMetadata::Parse(std::string_view text,
   for (const char* key : {"last-sequence-number", "last-updated-ms", "current-snapshot-id"}) {
     ARROW_RETURN_NOT_OK(CheckInt(json, key, INT64_MIN, INT64_MAX, location));
   }
+  ARROW_RETURN_NOT_OK(CheckInt(json, "next-row-id", 0, INT64_MAX, location));
   for (const char* key : {"current-schema-id", "default-spec-id"}) {
     ARROW_RETURN_NOT_OK(CheckInt(json, key, INT32_MIN, INT32_MAX, location));
   }
@@ -243,6 +251,7 @@ int64_t TableMetadata::last_sequence_number() const {
   return IntOr(json_, "last-sequence-number", 0);
 }
 int64_t TableMetadata::last_updated_ms() const { return IntOr(json_, "last-updated-ms", 0); }
+int64_t TableMetadata::next_row_id() const { return IntOr(json_, "next-row-id", 0); }
 int32_t TableMetadata::current_schema_id() const {
   return static_cast<int32_t>(IntOr(json_, "current-schema-id", 0));
 }
@@ -404,6 +413,9 @@ void TableMetadata::AddSnapshot(const Snapshot& snapshot) {
   entry["snapshot-id"] = snapshot.snapshot_id;
   ArrayAt(json_, "snapshot-log").push_back(std::move(entry));
   json_["last-sequence-number"] = std::max(last_sequence_number(), snapshot.sequence_number);
+  if (snapshot.first_row_id && snapshot.added_rows) {
+    json_["next-row-id"] = std::max(next_row_id(), *snapshot.first_row_id + *snapshot.added_rows);
+  }
 }
 
 void TableMetadata::SetStatistics(const StatisticsFile& statistics) {

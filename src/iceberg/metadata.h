@@ -22,6 +22,8 @@ struct Snapshot {
   std::string manifest_list;
   std::map<std::string, std::string> summary;  // with "operation"
   std::optional<int32_t> schema_id;
+  std::optional<int64_t> first_row_id = {};  ///< v3: the first row id that its manifests assign
+  std::optional<int64_t> added_rows = {};    ///< v3: how many row ids they take
   /// summary["operation"], "" when absent.
   std::string operation() const;
 };
@@ -61,6 +63,8 @@ class TableMetadata {
   std::string location() const;
   int64_t last_sequence_number() const;
   int64_t last_updated_ms() const;
+  /// v3: the next row id that a snapshot may assign; 0 below.
+  int64_t next_row_id() const;
   arrow::Result<Schema> CurrentSchema() const;
   arrow::Result<Schema> SchemaById(int32_t schema_id) const;
   /// All schemas, oldest first.
@@ -86,7 +90,8 @@ class TableMetadata {
   // Changes. Each updates last-updated-ms (never backwards).
   void SetProperties(const std::map<std::string, std::string>& properties);
   void RemoveProperties(const std::vector<std::string>& keys);
-  /// Adds the snapshot, makes it main's head, appends to snapshot-log, sets last-sequence-number.
+  /// Adds the snapshot, makes it main's head, appends to snapshot-log, sets last-sequence-number
+  /// and (v3) next-row-id.
   void AddSnapshot(const Snapshot& snapshot);
   /// Replaces the statistics entry of its snapshot.
   void SetStatistics(const StatisticsFile& statistics);

@@ -31,6 +31,9 @@ arrow::Result<int64_t> Inherited(const std::optional<int64_t>& own, const Manife
 arrow::Status ReadContents(const FileIO& io, ManifestFile* manifest, Contents* contents) {
   ARROW_ASSIGN_OR_RAISE(const std::string bytes, io.ReadAll(manifest->manifest_path));
   ManifestFile counted;
+  // Files without a row id of their own take theirs from the manifest's, one after the other; where
+  // the manifest has none, no file of it has (the table was upgraded, and has not changed since).
+  std::optional<int64_t> next_row_id = manifest->first_row_id;
   auto visit = [&](ManifestEntry&& entry) -> arrow::Status {
     const int64_t rows = entry.file.record_count;
     switch (entry.status) {
@@ -61,6 +64,15 @@ arrow::Status ReadContents(const FileIO& io, ManifestFile* manifest, Contents* c
         Inherited(entry.file_sequence_number, *manifest, entry.status, entry.file.file_path));
     live.partition_spec_id = manifest->partition_spec_id;
     live.file = std::move(entry.file);
+    if (!next_row_id) {
+      live.file.first_row_id.reset();
+    } else if (manifest->content == 0 && !live.file.first_row_id) {
+      live.file.first_row_id = next_row_id;
+      if (rows > INT64_MAX - *next_row_id) {
+        return Invalid("{}: row ids overflow at {}", manifest->manifest_path, live.file.file_path);
+      }
+      *next_row_id += rows;
+    }
     return arrow::Status::OK();
   };
   ARROW_RETURN_NOT_OK(ReadManifest(bytes, manifest->manifest_path, visit).status());

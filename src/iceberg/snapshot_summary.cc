@@ -5,10 +5,21 @@ namespace thalweg::iceberg {
 namespace {
 
 constexpr char kEngineName[] = "thalweg";
+
+/// Of a deletion vector only its own part of the Puffin file counts.
+int64_t StoredBytes(const DataFile& file) {
+  return file.content_size_in_bytes.value_or(file.file_size_in_bytes);
+}
+
 }  // namespace
 
+bool IsDeletionVector(const DataFile& file) {
+  return file.content == FileContent::kPositionDeletes &&
+         (file.file_format == "PUFFIN" || file.file_format == "puffin");
+}
+
 ChangeCounts CountChange(const SnapshotChange& change, const SnapshotFiles& files,
-                         const std::vector<size_t>& removed) {
+                         const RemovedFiles& removed) {
   ChangeCounts counts;
   for (const auto& group : change.added) {
     for (const auto& added : group) {
@@ -17,11 +28,23 @@ ChangeCounts CountChange(const SnapshotChange& change, const SnapshotFiles& file
       counts.added_bytes += added.file.file_size_in_bytes;
     }
   }
-  for (size_t position : removed) {
+  for (size_t position : removed.data) {
     const DataFile& file = files.data_files[position].file;
     ++counts.removed_files;
     counts.removed_records += file.record_count;
     counts.removed_bytes += file.file_size_in_bytes;
+  }
+  for (size_t position : removed.deletes) {
+    const DataFile& file = files.delete_files[position].file;
+    ++counts.removed_delete_files;
+    counts.removed_bytes += StoredBytes(file);
+    if (file.content == FileContent::kEqualityDeletes) {
+      ++counts.removed_equality_files;
+      counts.removed_equalities += file.record_count;
+    } else {
+      ++(IsDeletionVector(file) ? counts.removed_vectors : counts.removed_position_files);
+      counts.removed_positions += file.record_count;
+    }
   }
   return counts;
 }
@@ -32,8 +55,8 @@ std::map<std::string, std::string> SnapshotSummary(const SnapshotChange& change,
                                                    const ManifestCounts& manifests) {
   int64_t records = changed.added_records - changed.removed_records;
   int64_t bytes = changed.added_bytes - changed.removed_bytes;
-  int64_t position_deletes = 0;
-  int64_t equality_deletes = 0;
+  int64_t position_deletes = -changed.removed_positions;
+  int64_t equality_deletes = -changed.removed_equalities;
   for (const auto& live : files.data_files) {
     records += live.file.record_count;
     bytes += live.file.file_size_in_bytes;
@@ -41,8 +64,7 @@ std::map<std::string, std::string> SnapshotSummary(const SnapshotChange& change,
   for (const auto& live : files.delete_files) {
     const bool position = live.file.content == FileContent::kPositionDeletes;
     (position ? position_deletes : equality_deletes) += live.file.record_count;
-    // Of a deletion vector only its own part of the Puffin file counts.
-    bytes += live.file.content_size_in_bytes.value_or(live.file.file_size_in_bytes);
+    bytes += StoredBytes(live.file);
   }
 
   auto summary = change.summary;
@@ -59,11 +81,18 @@ std::map<std::string, std::string> SnapshotSummary(const SnapshotChange& change,
   set_positive("deleted-data-files", changed.removed_files);
   set_positive("deleted-records", changed.removed_records);
   set_positive("removed-files-size", changed.removed_bytes);
+  set_positive("removed-delete-files", changed.removed_delete_files);
+  set_positive("removed-dvs", changed.removed_vectors);
+  set_positive("removed-position-delete-files", changed.removed_position_files);
+  set_positive("removed-equality-delete-files", changed.removed_equality_files);
+  set_positive("removed-position-deletes", changed.removed_positions);
+  set_positive("removed-equality-deletes", changed.removed_equalities);
   // An unpartitioned table is one partition.
   set_positive("changed-partition-count", changed.added_files + changed.removed_files > 0 ? 1 : 0);
   set("total-data-files",
       static_cast<int64_t>(files.data_files.size()) + changed.added_files - changed.removed_files);
-  set("total-delete-files", static_cast<int64_t>(files.delete_files.size()));
+  set("total-delete-files",
+      static_cast<int64_t>(files.delete_files.size()) - changed.removed_delete_files);
   set("total-records", records);
   set("total-files-size", bytes);
   set("total-position-deletes", position_deletes);

@@ -8,6 +8,15 @@
 
 namespace thalweg::iceberg {
 
+/// What a change removes from its parent.
+struct RemovedFiles {
+  std::vector<size_t> data;     ///< positions in SnapshotFiles::data_files
+  std::vector<size_t> deletes;  ///< positions in SnapshotFiles::delete_files
+};
+
+/// Whether a delete file is a deletion vector: a blob of a Puffin file.
+bool IsDeletionVector(const DataFile& file);
+
 /// What a snapshot changes, counted.
 struct ChangeCounts {
   int64_t added_files = 0;
@@ -15,11 +24,17 @@ struct ChangeCounts {
   int64_t added_bytes = 0;
   int64_t removed_files = 0;
   int64_t removed_records = 0;
-  int64_t removed_bytes = 0;
+  int64_t removed_bytes = 0;  ///< delete files included
+  // Delete files.
+  int64_t removed_delete_files = 0;
+  int64_t removed_vectors = 0;  ///< deletion vectors
+  int64_t removed_position_files = 0;
+  int64_t removed_equality_files = 0;
+  int64_t removed_positions = 0;  ///< in vectors and position delete files
+  int64_t removed_equalities = 0;
 };
-/// `removed`: positions in files.data_files.
 ChangeCounts CountChange(const SnapshotChange& change, const SnapshotFiles& files,
-                         const std::vector<size_t>& removed);
+                         const RemovedFiles& removed);
 
 /// How the manifest list of a snapshot came about.
 struct ManifestCounts {

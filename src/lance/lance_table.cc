@@ -345,6 +345,7 @@ arrow::Result<std::vector<UnitDescriptor>> LanceTable::Describe(
 }
 
 arrow::Result<std::unique_ptr<RowSource>> LanceTable::Scan(const std::vector<UnitDescriptor>& units,
+                                                           const std::string&,
                                                            MemoryAccount* memory) const {
   std::vector<Fragment> fragments;
   for (const auto& unit : units) {

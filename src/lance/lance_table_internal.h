@@ -187,6 +187,7 @@ class LanceTable : public Table {
   arrow::Result<std::vector<UnitDescriptor>> Describe(
       const std::vector<std::string>& unit_ids) const override;
   arrow::Result<std::unique_ptr<RowSource>> Scan(const std::vector<UnitDescriptor>& units,
+                                                 const std::string& snapshot_id,
                                                  MemoryAccount* memory) const override;
   arrow::Result<std::unique_ptr<OutputFile>> NewOutputFile(const OutputContext& context,
                                                            const std::string& cube_id,

@@ -28,6 +28,10 @@ struct UnitDescriptor {
   int64_t rows = 0;   ///< live rows
   int64_t bytes = 0;  ///< encoded
   Json json;          ///< format's own; equal (operator==) for an unchanged unit
+  /// False: which rows are deleted is only known by reading, `rows` is the most there can be.
+  bool rows_exact = true;
+
+  bool operator==(const UnitDescriptor&) const = default;
 };
 
 /// A unit that was written and belongs to no snapshot yet.
@@ -49,6 +53,8 @@ struct OutputContext {
   /// declaration.
   std::optional<ClusteringSpec> spec;
   MemoryAccount* memory = nullptr;
+  /// The rows are the table's own, as Scan() gave them, columns of identity included (row lineage).
+  bool rewrite = false;
 };
 
 /// One output file being written. Used by one thread at a time. Accepts dictionary columns for
@@ -217,8 +223,11 @@ class Table {
   virtual arrow::Result<std::vector<UnitDescriptor>> Describe(
       const std::vector<std::string>& unit_ids) const = 0;
   /// The rows of these units (descriptors of the pinned snapshot or of an envelope), deletes
-  /// applied. Addresses are (position of the unit among `units` sorted by id) << 32 | row position.
+  /// applied as of `snapshot_id`, which was planned; kConflict when that is gone and was needed. A
+  /// format may add columns behind those of schema() that say which row each is. Addresses are
+  /// (position of the unit among `units` sorted by id) << 32 | row position.
   virtual arrow::Result<std::unique_ptr<RowSource>> Scan(const std::vector<UnitDescriptor>& units,
+                                                         const std::string& snapshot_id,
                                                          MemoryAccount* memory) const = 0;
   /// `number`: running number of the file within the task. `cube_id` "" for unclustered files.
   virtual arrow::Result<std::unique_ptr<OutputFile>> NewOutputFile(const OutputContext& context,

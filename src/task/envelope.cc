@@ -100,8 +100,10 @@ arrow::Result<ClusteringSpec> SpecFromJson(const Json& json, const std::string& 
 Json SourcesToJson(const std::vector<UnitDescriptor>& sources) {
   Json list = Json::array();
   for (const auto& unit : sources) {
-    list.push_back(Json{
-        {"id", unit.id}, {"rows", unit.rows}, {"bytes", unit.bytes}, {"descriptor", unit.json}});
+    Json json{
+        {"id", unit.id}, {"rows", unit.rows}, {"bytes", unit.bytes}, {"descriptor", unit.json}};
+    if (!unit.rows_exact) json["rows-exact"] = false;
+    list.push_back(std::move(json));
   }
   return list;
 }
@@ -119,6 +121,9 @@ arrow::Result<std::vector<UnitDescriptor>> SourcesFromJson(const Json& json,
     ARROW_ASSIGN_OR_RAISE(unit.bytes, GetCount(entry, "bytes", what));
     ARROW_ASSIGN_OR_RAISE(const Json* descriptor, GetObject(entry, "descriptor", what));
     unit.json = *descriptor;
+    if (entry.contains("rows-exact")) {
+      ARROW_ASSIGN_OR_RAISE(unit.rows_exact, GetBool(entry, "rows-exact", what));
+    }
     if (!ids.insert(unit.id).second) return Invalid("{}: source unit {} twice", what, unit.id);
     sources.push_back(std::move(unit));
   }

@@ -1,5 +1,6 @@
 #include "task/execute.h"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 
@@ -19,6 +20,10 @@ int64_t TotalRows(const std::vector<UnitDescriptor>& units) {
                          [](int64_t sum, const auto& unit) { return sum + unit.rows; });
 }
 
+bool RowsAreExact(const std::vector<UnitDescriptor>& units) {
+  return std::all_of(units.begin(), units.end(), [](const auto& unit) { return unit.rows_exact; });
+}
+
 /// The envelopes of one selection; `first_task` is the running number of its first.
 arrow::Result<std::vector<TaskEnvelope>> PrepareSelection(Table& table, const ClusteringSpec& spec,
                                                           std::vector<UnitDescriptor> sources,
@@ -26,12 +31,12 @@ arrow::Result<std::vector<TaskEnvelope>> PrepareSelection(Table& table, const Cl
                                                           const PrepareOptions& prepare,
                                                           const ExecuteOptions& options) {
   MemoryAccount memory(MemoryBudget(options));
-  ARROW_ASSIGN_OR_RAISE(auto rows, table.Scan(sources, &memory));
+  ARROW_ASSIGN_OR_RAISE(auto rows, table.Scan(sources, table.snapshot_id(), &memory));
   ARROW_ASSIGN_OR_RAISE(auto key_columns, KeyColumns(*rows->schema(), spec));
   ARROW_ASSIGN_OR_RAISE(auto fitted, FitKeys(*rows, key_columns, spec.curve, spec.bits_per_dim,
                                              spec.algorithm, SortOptions(options, spec, &memory)));
   const int64_t live_rows = TotalRows(sources);
-  if (fitted.rows != live_rows) {
+  if (fitted.rows > live_rows || (fitted.rows < live_rows && RowsAreExact(sources))) {
     return Invalid(
         "{}: the table's metadata counts {} live rows in the selected units, reading finds {}",
         table.name(), FormatCount(live_rows), FormatCount(fitted.rows));
@@ -47,12 +52,12 @@ arrow::Result<std::vector<TaskEnvelope>> PrepareSelection(Table& table, const Cl
   task.fitted_hash = FittedHash(task.fitted);
   task.schema_id = SchemaId(*schema);
   task.sources = std::move(sources);
-  task.selection_rows = live_rows;
+  task.selection_rows = fitted.rows;
   task.target_file_bytes = prepare.target_file_bytes;
   int64_t bytes = 0;
   for (const auto& unit : task.sources) bytes += unit.bytes;
   task.target_file_rows =
-      FileRows(live_rows, bytes, prepare.target_file_rows, prepare.target_file_bytes);
+      FileRows(fitted.rows, bytes, prepare.target_file_rows, prepare.target_file_bytes);
   task.target_row_group_bytes = prepare.target_row_group_bytes;
 
   const std::vector<Key128> borders = SliceBorders(fitted, slices);
@@ -120,7 +125,7 @@ arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task
     return Conflict("{}: its schema has changed since the plan: plan again", table.name());
   }
   MemoryAccount memory(MemoryBudget(options));
-  ARROW_ASSIGN_OR_RAISE(auto rows, table.Scan(task.sources, &memory));
+  ARROW_ASSIGN_OR_RAISE(auto rows, table.Scan(task.sources, task.snapshot_id, &memory));
   ARROW_ASSIGN_OR_RAISE(auto key_columns, KeyColumns(*rows->schema(), task.spec));
   if (key_columns.size() != fitted.encoder.models().size()) {
     return Invalid("task {}: its key model has {} columns, its clustering {}", task.task,
@@ -135,6 +140,7 @@ arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task
   context.attempt_id = result.attempt_id;
   context.spec = task.spec;
   context.memory = &memory;
+  context.rewrite = true;
   OutputCollector collector(table, context, options.verify);
 
   ClusterSortOptions sort = SortOptions(options, task.spec, &memory);

@@ -13,14 +13,11 @@
 namespace thalweg {
 namespace {
 
-bool SameUnit(const UnitDescriptor& a, const UnitDescriptor& b) {
-  return a.id == b.id && a.rows == b.rows && a.bytes == b.bytes && a.json == b.json;
-}
-
-bool SameSources(const TaskEnvelope& a, const TaskEnvelope& b) {
-  return std::equal(a.sources.begin(), a.sources.end(), b.sources.begin(), b.sources.end(),
-                    SameUnit);
-}
+/// Live rows of units: how many there are, or the most there can be.
+struct LiveRows {
+  int64_t rows = 0;
+  bool exact = true;
+};
 
 std::vector<std::string> SourceIds(const TaskEnvelope& task) {
   std::vector<std::string> ids;
@@ -66,7 +63,7 @@ arrow::Status CheckSlices(SelectionResults* selection) {
       return Invalid("selection {}: slice {} is there twice", id, task.slice);
     }
     if (task.slices != first.slices || task.fitted_hash != first.fitted_hash ||
-        task.selection_rows != first.selection_rows || !SameSources(task, first)) {
+        task.selection_rows != first.selection_rows || task.sources != first.sources) {
       return Invalid("selection {}: slices {} and {} are not of one plan", id, first.slice,
                      task.slice);
     }
@@ -90,7 +87,7 @@ arrow::Status CheckSlices(SelectionResults* selection) {
 }
 
 /// The table's own descriptors of the sources; their live rows.
-arrow::Result<int64_t> CheckSources(const Table& table, const TaskEnvelope& task) {
+arrow::Result<LiveRows> CheckSources(const Table& table, const TaskEnvelope& task) {
   const bool moved = table.snapshot_id() != task.snapshot_id;
   auto found = table.Describe(SourceIds(task));
   if (!found.ok()) {
@@ -98,17 +95,18 @@ arrow::Result<int64_t> CheckSources(const Table& table, const TaskEnvelope& task
     return Conflict("{}: source units of selection {} are no longer live: {}", table.name(),
                     task.selection_id, found.status().message());
   }
-  int64_t rows = 0;
+  LiveRows live;
   for (size_t i = 0; i < task.sources.size(); ++i) {
-    if (i >= found->size() || !SameUnit((*found)[i], task.sources[i])) {
+    if (i >= found->size() || (*found)[i] != task.sources[i]) {
       const auto text = fmt::format("{}: source unit {} is not as the task describes it",
                                     table.name(), task.sources[i].id);
       return moved ? Conflict("{}: the table has changed since the plan", text)
                    : Invalid("{}", text);
     }
-    rows += (*found)[i].rows;
+    live.rows += (*found)[i].rows;
+    live.exact = live.exact && (*found)[i].rows_exact;
   }
-  return rows;
+  return live;
 }
 
 arrow::Status CheckDigests(const SelectionResults& selection, Verify verify) {
@@ -141,7 +139,7 @@ arrow::Status CheckDigests(const SelectionResults& selection, Verify verify) {
   return arrow::Status::OK();
 }
 
-arrow::Status CheckRows(const SelectionResults& selection, int64_t live_rows) {
+arrow::Status CheckRows(const SelectionResults& selection, const LiveRows& live) {
   int64_t rows = 0;
   for (const auto* result : selection.slices) {
     int64_t written = 0;
@@ -153,11 +151,16 @@ arrow::Status CheckRows(const SelectionResults& selection, int64_t live_rows) {
     }
     rows += written;
   }
-  if (rows != live_rows || selection.task().selection_rows != live_rows) {
+  if (rows > live.rows || (live.exact && rows < live.rows)) {
     return Invalid(
         "selection {}: {} rows were written, the table's metadata counts {} live rows in its "
         "source units",
-        selection.task().selection_id, FormatCount(rows), FormatCount(live_rows));
+        selection.task().selection_id, FormatCount(rows), FormatCount(live.rows));
+  }
+  if (rows != selection.task().selection_rows) {
+    return Invalid("selection {}: {} rows were written, {} were planned",
+                   selection.task().selection_id, FormatCount(rows),
+                   FormatCount(selection.task().selection_rows));
   }
   return arrow::Status::OK();
 }
@@ -204,8 +207,8 @@ arrow::Result<std::vector<SelectionResults>> CheckResults(
     }
   }
   for (const auto& selection : selections) {
-    ARROW_ASSIGN_OR_RAISE(auto live_rows, CheckSources(table, selection.task()));
-    ARROW_RETURN_NOT_OK(CheckRows(selection, live_rows));
+    ARROW_ASSIGN_OR_RAISE(const auto live, CheckSources(table, selection.task()));
+    ARROW_RETURN_NOT_OK(CheckRows(selection, live));
     ARROW_RETURN_NOT_OK(CheckDigests(selection, verify));
   }
   return selections;
