@@ -193,3 +193,16 @@ def test_a_file_is_no_dataset(lake):
     table.path.write_bytes(b"rows")
     assert "a file, not the folder of a dataset" in table.run("status").error()
     assert table.path.read_bytes() == b"rows"
+
+
+# --- zone maps
+
+
+def test_status_counts_fragments_that_the_zone_maps_do_not_cover(lake):
+    table = make_events(lake, 3)
+    assert table.optimize()["outcome"] == "committed"
+    assert not [note for note in table.ok("status")["notes"] if "cover" in note]
+    table.grow(2)
+    fragments = len(table.fragment_rows())
+    notes = [note for note in table.ok("status")["notes"] if "cover" in note]
+    assert len(notes) == 2 and all(f"does not cover 2 of {fragments} fragments" in note for note in notes)

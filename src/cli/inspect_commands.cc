@@ -64,8 +64,9 @@ arrow::Status RunStatus(const Session& session, const StatusFlags& flags) {
   Json json = CommandJson("status", table->name());
   json["declared"] = declared ? SpecJson(*declared) : Json();
   json.update(StatusJson(layout, PointerTo(declared), health));
-  return session.Print(json,
-                       table->name() + "\n" + StatusText(layout, PointerTo(declared), health));
+  return session.Print(json, table->name() + "\n" +
+                                 StatusText(layout, PointerTo(declared), health,
+                                            /*unusable=*/!declared && !cleared));
 }
 
 // --- cubes

@@ -299,6 +299,18 @@ arrow::Result<Layout> LanceTable::DescribeLayout(
     }
     layout.units.push_back(std::move(unit));
   }
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const auto& known = zone_maps[i]->fragments;
+    const auto& fragments = description().fragments;
+    const auto missing =
+        std::count_if(fragments.begin(), fragments.end(),
+                      [&](const Fragment& fragment) { return !known.contains(fragment.id); });
+    if (known.empty() || missing == 0) continue;
+    layout.notes.push_back(fmt::format(
+        "the zone map of \"{}\" does not cover {} of {} fragments yet: a filter on it reads them "
+        "whole until `thalweg optimize` or Lance's optimize_indices brings it up to date",
+        columns[i].name, missing, fragments.size()));
+  }
   const auto records = LayoutRecords();
   ApplyCubeMap(CubesOf(description(), *records), &layout);
   layout.notes.insert(layout.notes.end(), records->notes.begin(), records->notes.end());

@@ -206,11 +206,13 @@ Json StatusJson(const Layout& layout, const ClusteringSpec* declared, const Layo
 }
 
 std::string StatusText(const Layout& layout, const ClusteringSpec* declared,
-                       const LayoutHealth& health) {
+                       const LayoutHealth& health, bool unusable) {
   const Totals totals = TableTotals(layout), unclustered = UnclusteredTotals(layout);
   std::string text = fmt::format("{}, {}, {}\n", Count(totals.units, layout.unit_name),
                                  FormatBytes(totals.bytes), Count(totals.rows, "row"));
-  text += "declared: " + (declared ? SpecText(*declared) : std::string("nothing")) + "\n";
+  text += fmt::format("declared: {}\n", declared   ? SpecText(*declared)
+                                        : unusable ? "columns that cannot be used, see the note"
+                                                   : "nothing");
   std::string cubes = Count(static_cast<int64_t>(layout.cubes.size()), layout.cube_name);
   if (declared && !layout.cubes.empty()) {
     const CubeCounts counts = CountCubes(layout, *declared);

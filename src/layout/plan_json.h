@@ -19,8 +19,9 @@ namespace thalweg {
 /// `keys` (a list of `name`, `depth_mean`, `depth_p95`, `depth_max`, `ideal`, `efficiency`, …),
 /// `health`, `notes`.
 Json StatusJson(const Layout& layout, const ClusteringSpec* declared, const LayoutHealth& health);
+/// `unusable`: the table declares something, and a note says why it cannot be used.
 std::string StatusText(const Layout& layout, const ClusteringSpec* declared,
-                       const LayoutHealth& health);
+                       const LayoutHealth& health, bool unusable = false);
 
 /// `outcome` ("planned" or "nothing-to-do"), `reason`, `snapshot_before`, `rows`, `source_units`,
 /// `source_bytes`, `output_units` (predicted), `depth_before`, `depth_after` (predicted),

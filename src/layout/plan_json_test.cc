@@ -102,6 +102,9 @@ TEST(StatusText, ShowsFilesRowsAndIdeal) {
   EXPECT_EQ(rows, 3);
   EXPECT_THAT(StatusText(LayoutOf({kIntKey}), nullptr, MeasureLayout(LayoutOf({kIntKey}))),
               HasSubstr("0 files"));
+  EXPECT_THAT(StatusText(layout, nullptr, MeasureLayout(layout)), HasSubstr("declared: nothing\n"));
+  EXPECT_THAT(StatusText(layout, nullptr, MeasureLayout(layout), /*unusable=*/true),
+              HasSubstr("declared: columns that cannot be used, see the note\n"));
 }
 
 TEST(PlanJson, PlannedAndNothingToDo) {
