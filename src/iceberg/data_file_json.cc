@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "iceberg/parquet_writer.h"
+#include "util/hex.h"
 #include "util/json.h"
 #include "util/number.h"
 #include "util/status.h"
@@ -11,35 +12,10 @@ namespace {
 
 constexpr char kWhat[] = "data file description";
 
-std::string ToHex(std::string_view bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(bytes.size() * 2);
-  for (unsigned char c : bytes) {
-    hex += kDigits[c >> 4];
-    hex += kDigits[c & 15];
-  }
-  return hex;
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-arrow::Result<std::string> FromHex(std::string_view hex, const char* key) {
-  std::string bytes;
-  bytes.reserve(hex.size() / 2);
-  if (hex.size() % 2 != 0) return Invalid("{}: \"{}\" is not hexadecimal", kWhat, key);
-  for (size_t i = 0; i < hex.size(); i += 2) {
-    const int high = HexDigit(hex[i]);
-    const int low = HexDigit(hex[i + 1]);
-    if (high < 0 || low < 0) return Invalid("{}: \"{}\" is not hexadecimal", kWhat, key);
-    bytes += static_cast<char>(high * 16 + low);
-  }
-  return bytes;
+arrow::Result<std::string> BytesOf(std::string_view hex, const char* key) {
+  auto bytes = HexToBytes(hex);
+  if (!bytes) return Invalid("{}: \"{}\" is not hexadecimal", kWhat, key);
+  return *std::move(bytes);
 }
 
 void PutCounts(Json* json, const char* key, const std::map<int32_t, int64_t>& counts) {
@@ -52,7 +28,7 @@ void PutCounts(Json* json, const char* key, const std::map<int32_t, int64_t>& co
 void PutBounds(Json* json, const char* key, const std::map<int32_t, std::string>& bounds) {
   if (bounds.empty()) return;
   Json object = Json::object();
-  for (const auto& [id, bound] : bounds) object[std::to_string(id)] = ToHex(bound);
+  for (const auto& [id, bound] : bounds) object[std::to_string(id)] = BytesToHex(bound);
   (*json)[key] = std::move(object);
 }
 
@@ -91,7 +67,7 @@ arrow::Status TakeBounds(const Json& json, const char* key,
                          std::map<int32_t, std::string>* bounds) {
   return ForEachField(json, key, [&](int32_t id, const Json& value) -> arrow::Status {
     if (!value.is_string()) return Invalid("{}: \"{}\" has a value that is no text", kWhat, key);
-    return FromHex(value.get_ref<const std::string&>(), key).Value(&(*bounds)[id]);
+    return BytesOf(value.get_ref<const std::string&>(), key).Value(&(*bounds)[id]);
   });
 }
 
@@ -121,7 +97,7 @@ Json DataFileToJson(const DataFile& file) {
   json["content"] = static_cast<int>(file.content);
   json["file_path"] = file.file_path;
   json["file_format"] = file.file_format;
-  if (!file.partition_avro.empty()) json["partition"] = ToHex(file.partition_avro);
+  if (!file.partition_avro.empty()) json["partition"] = BytesToHex(file.partition_avro);
   json["record_count"] = file.record_count;
   json["file_size_in_bytes"] = file.file_size_in_bytes;
   PutCounts(&json, "column_sizes", file.column_sizes);
@@ -130,7 +106,7 @@ Json DataFileToJson(const DataFile& file) {
   PutCounts(&json, "nan_value_counts", file.nan_value_counts);
   PutBounds(&json, "lower_bounds", file.lower_bounds);
   PutBounds(&json, "upper_bounds", file.upper_bounds);
-  if (file.key_metadata) json["key_metadata"] = ToHex(*file.key_metadata);
+  if (file.key_metadata) json["key_metadata"] = BytesToHex(*file.key_metadata);
   if (!file.split_offsets.empty()) json["split_offsets"] = file.split_offsets;
   if (!file.equality_ids.empty()) json["equality_ids"] = file.equality_ids;
   if (file.sort_order_id) json["sort_order_id"] = *file.sort_order_id;
@@ -151,7 +127,7 @@ arrow::Result<DataFile> DataFileFromJson(const Json& json) {
   ARROW_ASSIGN_OR_RAISE(file.file_format, GetString(json, "file_format", kWhat));
   ARROW_ASSIGN_OR_RAISE(auto partition, FindString(json, "partition", kWhat));
   if (partition) {
-    ARROW_ASSIGN_OR_RAISE(file.partition_avro, FromHex(*partition, "partition"));
+    ARROW_ASSIGN_OR_RAISE(file.partition_avro, BytesOf(*partition, "partition"));
   }
   ARROW_ASSIGN_OR_RAISE(file.record_count, GetInt64(json, "record_count", kWhat));
   ARROW_ASSIGN_OR_RAISE(file.file_size_in_bytes, GetInt64(json, "file_size_in_bytes", kWhat));
@@ -166,7 +142,7 @@ arrow::Result<DataFile> DataFileFromJson(const Json& json) {
   ARROW_RETURN_NOT_OK(TakeBounds(json, "upper_bounds", &file.upper_bounds));
   ARROW_ASSIGN_OR_RAISE(auto key_metadata, FindString(json, "key_metadata", kWhat));
   if (key_metadata) {
-    ARROW_ASSIGN_OR_RAISE(file.key_metadata, FromHex(*key_metadata, "key_metadata"));
+    ARROW_ASSIGN_OR_RAISE(file.key_metadata, BytesOf(*key_metadata, "key_metadata"));
   }
   ARROW_RETURN_NOT_OK(TakeNumbers(json, "split_offsets", &file.split_offsets));
   ARROW_RETURN_NOT_OK(TakeNumbers(json, "equality_ids", &file.equality_ids));

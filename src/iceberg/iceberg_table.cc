@@ -223,6 +223,8 @@ arrow::Result<std::unique_ptr<RowSource>> IcebergTable::Scan(
     files.push_back(std::move(file));
   }
   ScanOptions options;
+  ARROW_ASSIGN_OR_RAISE(options.name_mapping,
+                        NameMapping::FromProperties(loaded_.metadata.properties()));
   // Each thread holds a batch, in buffers of up to twice its size while it is decoded. Reading back
   // for verification has no account and goes on beside the sort.
   options.max_batch_bytes = memory == nullptr ? kLeastBatchBytes

@@ -297,6 +297,7 @@ class MetricsCollector::Leaf {
   bool in_repeated = false;
   Mode mode;
   bool clustering = false;
+  int columns = 1;  ///< in the file: a variant has two, the first of which counts its values
   std::unique_ptr<Bounds> bounds;  ///< null where neither bounds nor NaN counts are wanted
 };
 
@@ -320,6 +321,8 @@ MetricsCollector::MetricsCollector(const Schema& schema, const std::map<int32_t,
     auto leaf = std::make_unique<Leaf>();
     leaf->field = found.field;
     leaf->in_repeated = found.in_repeated;
+    if (found.field->type->kind == TypeKind::kVariant) leaf->columns = 2;
+    columns_ += leaf->columns;
     auto mode = modes.find(found.field->id);
     if (mode != modes.end()) leaf->mode = mode->second;
     leaf->clustering = clustering_field_ids.contains(found.field->id);
@@ -380,19 +383,22 @@ arrow::Status MetricsCollector::UpdateNode(const Node& node, const arrow::Array&
 
 arrow::Status MetricsCollector::Finish(const parquet::FileMetaData& metadata,
                                        DataFile* file) const {
-  if (metadata.num_columns() != static_cast<int>(leaves_.size())) {
+  if (metadata.num_columns() != columns_) {
     return Invalid("a footer of {} leaf columns for a schema of {}", metadata.num_columns(),
-                   leaves_.size());
+                   columns_);
   }
   file->record_count = metadata.num_rows();
   file->sort_order_id = 0;
   std::vector<bool> nulls_known(leaves_.size(), true);
   for (int g = 0; g < metadata.num_row_groups(); ++g) {
     auto group = metadata.RowGroup(g);
+    int column = 0;
     for (size_t i = 0; i < leaves_.size(); ++i) {
-      auto chunk = group->ColumnChunk(static_cast<int>(i));
+      auto chunk = group->ColumnChunk(column);
       const int32_t id = leaves_[i]->field->id;
-      file->column_sizes[id] += chunk->total_compressed_size();
+      for (const int end = column + leaves_[i]->columns; column < end; ++column) {
+        file->column_sizes[id] += group->ColumnChunk(column)->total_compressed_size();
+      }
       if (i == 0) {
         int64_t start = chunk->data_page_offset();
         if (chunk->has_dictionary_page()) start = std::min(start, chunk->dictionary_page_offset());

@@ -63,6 +63,7 @@ class MetricsCollector {
 
   std::vector<std::unique_ptr<Leaf>> leaves_;
   std::vector<Node> nodes_;  ///< one per top-level field
+  int columns_ = 0;          ///< leaf columns of the file
   std::map<int32_t, ParquetWriteOptions::MetricsMode> modes_;
   std::set<int32_t> clustering_;
 };

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "iceberg/parquet_schema.h"
+#include "iceberg/projection.h"
 
 namespace thalweg::iceberg {
 
@@ -161,6 +162,7 @@ class ParquetStream : public RowStream {
                       const std::vector<int>& columns, const ScanOptions& options) {
     std::vector<int> leaves;
     for (int column : columns) {
+      columns_.push_back(&file.columns[column]);
       const auto& of_column = file.columns[column].leaves;
       leaves.insert(leaves.end(), of_column.begin(), of_column.end());
     }
@@ -182,13 +184,17 @@ class ParquetStream : public RowStream {
     for (size_t i = 0; i < columns.size(); ++i) {
       const bool dictionary =
           schema_->field(static_cast<int>(i))->type()->id() == arrow::Type::DICTIONARY;
-      for (int leaf : file.columns[columns[i]].leaves) {
+      // Constants stand in every row, or in every element of the column's lists.
+      int64_t most_values = part.rows;
+      for (int leaf : columns_[i]->leaves) {
+        int64_t values = 0;
         if (dictionary) arrow_properties.set_read_dictionary(leaf, true);
         int64_t decoded = 0;
         int64_t page = 0;
         int64_t dictionary_page = 0;
         for (int group : part.row_groups) {
           auto chunk = metadata->RowGroup(group)->ColumnChunk(leaf);
+          values += chunk->num_values();
           decoded += DecodedBytes(*chunk, *metadata->schema()->Column(leaf), dictionary);
           int64_t stored = std::max<int64_t>(0, chunk->total_uncompressed_size());
           page = std::max(page, std::min(stored, kPageBytes));
@@ -198,12 +204,16 @@ class ParquetStream : public RowStream {
         }
         working_bytes_ += std::min(buffer, page) + 2 * page + dictionary_page;
         row_bytes += decoded / std::max<int64_t>(1, part.rows);
+        most_values = std::max(most_values, values);
       }
+      row_bytes += columns_[i]->constant_bytes * (most_values / std::max<int64_t>(1, part.rows));
     }
     int64_t batch_rows = std::clamp<int64_t>(
         options.max_batch_bytes / std::max<int64_t>(1, row_bytes), 1, options.max_batch_rows);
     arrow_properties.set_batch_size(batch_rows);
+    batch_rows_ = batch_rows;
     held_ = Reservation(memory_, working_bytes_);
+    if (leaves.empty()) return arrow::Status::OK();  // nothing to decode, only constants
 
     ARROW_ASSIGN_OR_RAISE(
         reader_, parquet::arrow::FileReader::Make(arrow::default_memory_pool(), std::move(opened),
@@ -225,9 +235,15 @@ class ParquetStream : public RowStream {
 
   arrow::Status NextBatch(std::shared_ptr<arrow::RecordBatch>* out) {
     std::shared_ptr<arrow::RecordBatch> decoded;
-    do {
+    if (!batches_) {
+      if (rows_left_ == 0) return arrow::Status::OK();
+      decoded = arrow::RecordBatch::Make(arrow::schema({}), std::min(rows_left_, batch_rows_),
+                                         arrow::ArrayVector());
+    }
+    while (batches_) {
       ARROW_RETURN_NOT_OK(batches_->ReadNext(&decoded));
-    } while (decoded && decoded->num_rows() == 0);
+      if (!decoded || decoded->num_rows() > 0) break;
+    }
     if (!decoded) {
       if (rows_left_ != 0) {
         return arrow::Status::IOError("a row group ends ", rows_left_, " rows early");
@@ -236,22 +252,23 @@ class ParquetStream : public RowStream {
     }
     rows_left_ -= decoded->num_rows();
     if (rows_left_ < 0) return arrow::Status::IOError("a row group has more rows than its footer");
-    if (decoded->num_columns() != schema_->num_fields()) {
-      return arrow::Status::IOError("a column is missing in a row group");
-    }
-    arrow::ArrayVector columns(decoded->num_columns());
-    for (int i = 0; i < decoded->num_columns(); ++i) {
-      const auto& field = schema_->field(i);
-      auto conformed = ConformArray(decoded->column(i), field->type());
-      if (!conformed.ok()) {
-        return conformed.status().WithMessage("column \"", field->name(),
-                                              "\": ", conformed.status().message());
+    arrow::ArrayVector columns(columns_.size());
+    int next = 0;  // decoded are the columns that the file has, in the order asked
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      const auto& field = schema_->field(static_cast<int>(i));
+      const bool constant = columns_[i]->projection.constant != nullptr;
+      if (!constant && next >= decoded->num_columns()) {
+        return arrow::Status::IOError("a column is missing in a row group");
       }
-      columns[i] = std::move(conformed).ValueUnsafe();
-      if (!field->nullable() && columns[i]->null_count() > 0) {
-        return arrow::Status::IOError("column \"", field->name(),
-                                      "\" is required in the table's schema and has nulls");
+      auto projected =
+          constant ? RepeatConstant(columns_[i]->projection, decoded->num_rows())
+                   : ProjectArray(columns_[i]->projection, decoded->column(next++), field->type());
+      if (!projected.ok()) {
+        return projected.status().WithMessage("column \"", field->name(),
+                                              "\": ", projected.status().message());
       }
+      columns[i] = std::move(projected).ValueUnsafe();
+      ARROW_RETURN_NOT_OK(CheckRequired(*field, *columns[i], field->name()));
     }
     *out = arrow::RecordBatch::Make(schema_, decoded->num_rows(), std::move(columns));
     return arrow::Status::OK();
@@ -259,6 +276,8 @@ class ParquetStream : public RowStream {
 
   std::string location_;
   std::shared_ptr<arrow::Schema> schema_;
+  std::vector<const ParquetColumn*> columns_;  ///< of the source, which outlives its streams
+  int64_t batch_rows_ = 0;
   MemoryAccount* memory_ = nullptr;
   uint64_t next_address_ = 0;
   int64_t rows_left_ = 0;
@@ -329,7 +348,9 @@ class ParquetSource : public RowSource {
       if (metadata->num_rows() >= (int64_t{1} << 32)) {
         return arrow::Status::NotImplemented("more than 2^32 rows in one file");
       }
-      ARROW_ASSIGN_OR_RAISE(scanned.columns, MatchColumns(*metadata, schema, file.file_path));
+      ARROW_ASSIGN_OR_RAISE(
+          scanned.columns,
+          MatchColumns(*metadata, schema, *schema_, options_.name_mapping.get(), file.file_path));
       ARROW_RETURN_NOT_OK(
           AddParts(*metadata, scanned.columns, static_cast<int>(index), dictionary));
       num_rows_ += metadata->num_rows();

@@ -286,7 +286,7 @@ TEST_F(ParquetReaderTest, PhysicalVariantsOfTheSameType) {
   }
 }
 
-TEST_F(ParquetReaderTest, RefusesOtherSchemas) {
+TEST_F(ParquetReaderTest, RefusesOtherTypes) {
   auto batch = Rows(SchemaOf(kFields), 0, 10, 5);
   ASSERT_OK_AND_ASSIGN(DataFile file, WriteFile(SchemaOf(kFields), Path("f"), {batch}));
   auto with = [&](const std::string& from, const std::string& to) {
@@ -300,10 +300,6 @@ TEST_F(ParquetReaderTest, RefusesOtherSchemas) {
   EXPECT_THAT(message, HasSubstr("int in the table's schema"));
   EXPECT_THAT(ScanError(with("\"double\"", "\"float\""), file), HasSubstr("\"d\""));
   EXPECT_THAT(ScanError(with("\"string\"", "\"binary\""), file), HasSubstr("\"s\""));
-  EXPECT_THAT(ScanError(with("\"id\": 2", "\"id\": 9"), file), HasSubstr("field id 9"));
-  EXPECT_THAT(
-      ScanError(SchemaOf(R"([{"id": 1, "name": "l", "required": false, "type": "long"}])"), file),
-      HasSubstr("not in the table's schema"));
   // The name plays no part.
   ASSERT_OK(ReadFiles(with("\"l\"", "\"renamed\""), {file}).status());
 

@@ -7,172 +7,13 @@
 #include <parquet/arrow/schema.h>
 
 #include <map>
-#include <set>
-
-#include "util/number.h"
+#include <utility>
 
 namespace thalweg::iceberg {
 
 namespace {
 
 using parquet::LogicalType;
-using parquet::arrow::SchemaField;
-
-constexpr int kNoId = -1;
-
-int FieldIdOf(const arrow::Field& field) {
-  if (!field.HasMetadata()) return kNoId;
-  int index = field.metadata()->FindKey("PARQUET:field_id");
-  if (index < 0) return kNoId;
-  return ParseNumber<int>(field.metadata()->value(index)).value_or(kNoId);
-}
-
-std::string DescribeLeaf(const parquet::ColumnDescriptor& leaf) {
-  std::string text = parquet::TypeToString(leaf.physical_type(), leaf.type_length());
-  if (leaf.logical_type() && !leaf.logical_type()->is_none()) {
-    text += ' ';
-    text += leaf.logical_type()->ToString();
-  }
-  return text;
-}
-
-/// Whether a Parquet leaf stores values of this Iceberg primitive.
-bool SameType(const Type& type, const parquet::ColumnDescriptor& leaf) {
-  const parquet::Type::type physical = leaf.physical_type();
-  const LogicalType& logical = *leaf.logical_type();
-  const bool bare = logical.is_none();
-  auto integer = [&](int max_width, bool is_signed_only) {
-    if (bare) return true;
-    if (!logical.is_int()) return false;
-    const auto& as_int = static_cast<const parquet::IntLogicalType&>(logical);
-    if (as_int.is_signed()) return as_int.bit_width() <= max_width;
-    return !is_signed_only && as_int.bit_width() < max_width;
-  };
-  auto timestamp = [&](bool utc, bool nanos) {
-    if (physical == parquet::Type::INT96) return !nanos && bare;
-    if (physical != parquet::Type::INT64 || !logical.is_timestamp()) return false;
-    const auto& as_timestamp = static_cast<const parquet::TimestampLogicalType&>(logical);
-    const auto unit = as_timestamp.time_unit();
-    const bool unit_fits =
-        nanos ? unit == LogicalType::TimeUnit::NANOS
-              : unit == LogicalType::TimeUnit::MICROS || unit == LogicalType::TimeUnit::MILLIS;
-    // The converted types of old writers do not say whether the time is local.
-    return unit_fits &&
-           (as_timestamp.is_from_converted_type() || as_timestamp.is_adjusted_to_utc() == utc);
-  };
-  switch (type.kind) {
-    case TypeKind::kBoolean:
-      return physical == parquet::Type::BOOLEAN;
-    case TypeKind::kInt:
-      return physical == parquet::Type::INT32 && integer(32, false);
-    case TypeKind::kLong:
-      return physical == parquet::Type::INT64 && integer(64, true);
-    case TypeKind::kFloat:
-      return physical == parquet::Type::FLOAT && bare;
-    case TypeKind::kDouble:
-      return physical == parquet::Type::DOUBLE && bare;
-    case TypeKind::kDecimal: {
-      if (!logical.is_decimal()) return false;
-      const auto& decimal = static_cast<const parquet::DecimalLogicalType&>(logical);
-      return decimal.precision() == type.precision && decimal.scale() == type.scale;
-    }
-    case TypeKind::kDate:
-      return physical == parquet::Type::INT32 && logical.is_date();
-    case TypeKind::kTime:
-      return physical == parquet::Type::INT64 && logical.is_time() &&
-             static_cast<const parquet::TimeLogicalType&>(logical).time_unit() ==
-                 LogicalType::TimeUnit::MICROS;
-    case TypeKind::kTimestamp:
-      return timestamp(false, false);
-    case TypeKind::kTimestampTz:
-      return timestamp(true, false);
-    case TypeKind::kTimestampNs:
-      return timestamp(false, true);
-    case TypeKind::kTimestampTzNs:
-      return timestamp(true, true);
-    case TypeKind::kString:
-      return physical == parquet::Type::BYTE_ARRAY &&
-             (logical.is_string() || logical.is_enum() || logical.is_JSON());
-    case TypeKind::kUuid:
-      return physical == parquet::Type::FIXED_LEN_BYTE_ARRAY && leaf.type_length() == 16 &&
-             (bare || logical.is_UUID());
-    case TypeKind::kFixed:
-      return physical == parquet::Type::FIXED_LEN_BYTE_ARRAY && leaf.type_length() == type.length &&
-             bare;
-    case TypeKind::kBinary:
-      return physical == parquet::Type::BYTE_ARRAY && (bare || logical.is_BSON());
-    default:
-      return false;
-  }
-}
-
-class Matcher {
- public:
-  Matcher(const parquet::SchemaDescriptor* descriptor, const std::string& location)
-      : descriptor_(descriptor), location_(location) {}
-
-  arrow::Status Match(const Field& want, const SchemaField& have, const std::string& path,
-                      std::vector<int>* leaves) const {
-    int id = FieldIdOf(*have.field);
-    if (id != want.id) {
-      return Invalid(
-          "data file {}: column \"{}\" has {} in the file and field id {} in the table's schema "
-          "(schema evolution is not supported yet)",
-          location_, path, id == kNoId ? "no field id" : fmt::format("field id {}", id), want.id);
-    }
-    const Type& type = *want.type;
-    switch (type.kind) {
-      case TypeKind::kStruct:
-        if (have.is_leaf() || have.field->type()->id() != arrow::Type::STRUCT) break;
-        return MatchStruct(type, have, path, leaves);
-      case TypeKind::kList:
-        if (have.is_leaf() || have.field->type()->id() != arrow::Type::LIST ||
-            have.children.size() != 1) {
-          break;
-        }
-        return Match(type.fields[0], have.children[0], path + ".element", leaves);
-      case TypeKind::kMap: {
-        if (have.is_leaf() || have.field->type()->id() != arrow::Type::MAP ||
-            have.children.size() != 1 || have.children[0].children.size() != 2) {
-          break;
-        }
-        const SchemaField& entry = have.children[0];
-        ARROW_RETURN_NOT_OK(Match(type.fields[0], entry.children[0], path + ".key", leaves));
-        return Match(type.fields[1], entry.children[1], path + ".value", leaves);
-      }
-      default:
-        if (!have.is_leaf()) break;
-        if (!SameType(type, *descriptor_->Column(have.column_index))) break;
-        leaves->push_back(have.column_index);
-        return arrow::Status::OK();
-    }
-    std::string found = have.is_leaf() ? DescribeLeaf(*descriptor_->Column(have.column_index))
-                                       : OneLine(have.field->type()->ToString());
-    return Invalid(
-        "data file {}: column \"{}\" is {} in the file and {} in the table's schema (schema "
-        "evolution is not supported yet)",
-        location_, path, found, type.ToString());
-  }
-
- private:
-  arrow::Status MatchStruct(const Type& type, const SchemaField& have, const std::string& path,
-                            std::vector<int>* leaves) const {
-    if (have.children.size() != type.fields.size()) {
-      return Invalid(
-          "data file {}: column \"{}\" has {} fields in the file and {} in the table's schema "
-          "(schema evolution is not supported yet)",
-          location_, path, have.children.size(), type.fields.size());
-    }
-    for (size_t i = 0; i < type.fields.size(); ++i) {
-      ARROW_RETURN_NOT_OK(
-          Match(type.fields[i], have.children[i], path + "." + type.fields[i].name, leaves));
-    }
-    return arrow::Status::OK();
-  }
-
-  const parquet::SchemaDescriptor* descriptor_;
-  const std::string& location_;
-};
 
 /// The child array of a nested array, its type replaced all the way down.
 arrow::Result<std::shared_ptr<arrow::ArrayData>> ConformChild(
@@ -188,24 +29,62 @@ bool SameDictionary(const arrow::DataType& a, const arrow::DataType& b) {
          left.value_type()->Equals(right.value_type());
 }
 
-parquet::schema::NodePtr AnnotateUuids(const parquet::schema::NodePtr& node,
-                                       const std::set<int>& uuid_ids) {
+using Annotations = std::map<int32_t, std::shared_ptr<const LogicalType>>;  // by field id
+
+parquet::schema::NodePtr Annotate(const parquet::schema::NodePtr& node,
+                                  const Annotations& annotations) {
+  const auto found = annotations.find(node->field_id());
   if (node->is_primitive()) {
-    if (!uuid_ids.contains(node->field_id())) return node;
+    if (found == annotations.end()) return node;
     const auto& leaf = static_cast<const parquet::schema::PrimitiveNode&>(*node);
-    return parquet::schema::PrimitiveNode::Make(leaf.name(), leaf.repetition(), LogicalType::UUID(),
+    return parquet::schema::PrimitiveNode::Make(leaf.name(), leaf.repetition(), found->second,
                                                 leaf.physical_type(), leaf.type_length(),
                                                 leaf.field_id());
   }
   const auto& group = static_cast<const parquet::schema::GroupNode&>(*node);
   parquet::schema::NodeVector children;
   for (int i = 0; i < group.field_count(); ++i) {
-    children.push_back(AnnotateUuids(group.field(i), uuid_ids));
+    children.push_back(Annotate(group.field(i), annotations));
   }
-  const bool annotated = group.logical_type()->is_nested();  // "none" is no annotation of groups
-  return parquet::schema::GroupNode::Make(group.name(), group.repetition(), children,
-                                          annotated ? group.logical_type() : nullptr,
+  std::shared_ptr<const LogicalType> logical;
+  if (found != annotations.end()) {
+    logical = found->second;
+  } else if (group.logical_type()->is_nested()) {  // "none" is no annotation of groups
+    logical = group.logical_type();
+  }
+  return parquet::schema::GroupNode::Make(group.name(), group.repetition(), children, logical,
                                           group.field_id());
+}
+
+/// Some field of the type, at any level, is required.
+bool HasRequired(const arrow::DataType& type) {
+  for (const auto& field : type.fields()) {
+    if (!field->nullable() || HasRequired(*field->type())) return true;
+  }
+  return false;
+}
+
+arrow::Result<Field> StoredField(const Field& field, const std::string& path) {
+  Field stored = field;
+  if (field.type->fields.empty()) return stored;
+  auto type = std::make_shared<Type>(*field.type);
+  type->fields.clear();
+  for (const Field& inner : field.type->fields) {
+    const std::string inner_path = path + "." + inner.name;
+    if (inner.type->kind == TypeKind::kUnknown) {
+      if (field.type->kind == TypeKind::kStruct) continue;
+      return Invalid("column \"{}\" has type unknown, which lists and maps cannot store",
+                     inner_path);
+    }
+    ARROW_ASSIGN_OR_RAISE(auto kept, StoredField(inner, inner_path));
+    type->fields.push_back(std::move(kept));
+  }
+  if (type->fields.empty()) {
+    return Invalid("column \"{}\" is a struct of fields of type unknown, which cannot be stored",
+                   path);
+  }
+  stored.type = std::move(type);
+  return stored;
 }
 
 }  // namespace
@@ -222,69 +101,6 @@ std::string OneLine(std::string_view text) {
   }
   while (!line.empty() && line.back() == ' ') line.pop_back();
   return line;
-}
-
-arrow::Result<std::vector<ParquetColumn>> MatchColumns(const parquet::FileMetaData& metadata,
-                                                       const Schema& schema,
-                                                       const std::string& location) {
-  parquet::arrow::SchemaManifest manifest;
-  // Without the file's key-value metadata: a stored Arrow schema does not decide what the types
-  // are.
-  ARROW_RETURN_NOT_OK(parquet::arrow::SchemaManifest::Make(
-      metadata.schema(), nullptr, parquet::ArrowReaderProperties(), &manifest));
-
-  std::map<int, int> position_of_id;
-  for (size_t i = 0; i < manifest.schema_fields.size(); ++i) {
-    const arrow::Field& field = *manifest.schema_fields[i].field;
-    int id = FieldIdOf(field);
-    if (id == kNoId) continue;
-    if (!position_of_id.emplace(id, static_cast<int>(i)).second) {
-      return Invalid("data file {}: field id {} stands at two columns, one of them \"{}\"",
-                     location, id, field.name());
-    }
-  }
-  if (position_of_id.empty() && !manifest.schema_fields.empty()) {
-    return Invalid(
-        "data file {}: its columns have no field ids (reading by name mapping is not supported "
-        "yet)",
-        location);
-  }
-  Matcher matcher(metadata.schema(), location);
-  std::vector<ParquetColumn> columns;
-  std::set<int> used;
-  for (const Field& want : schema.fields) {
-    auto it = position_of_id.find(want.id);
-    if (it == position_of_id.end()) {
-      for (const auto& have : manifest.schema_fields) {
-        // A column of that name with another id gets the message that says both.
-        if (have.field->name() == want.name) {
-          std::vector<int> unused;
-          ARROW_RETURN_NOT_OK(matcher.Match(want, have, want.name, &unused));
-        }
-      }
-      return Invalid(
-          "data file {}: column \"{}\" (field id {}) is missing in the file (schema evolution is "
-          "not "
-          "supported yet)",
-          location, want.name, want.id);
-    }
-    ParquetColumn column;
-    column.position = it->second;
-    used.insert(it->second);
-    ARROW_RETURN_NOT_OK(
-        matcher.Match(want, manifest.schema_fields[it->second], want.name, &column.leaves));
-    columns.push_back(std::move(column));
-  }
-  for (size_t i = 0; i < manifest.schema_fields.size(); ++i) {
-    if (used.contains(static_cast<int>(i))) continue;
-    const arrow::Field& field = *manifest.schema_fields[i].field;
-    int id = FieldIdOf(field);
-    return Invalid(
-        "data file {}: column \"{}\" ({}) is not in the table's schema (schema evolution is not "
-        "supported yet)",
-        location, field.name(), id == kNoId ? "no field id" : fmt::format("field id {}", id));
-  }
-  return columns;
 }
 
 arrow::Result<std::shared_ptr<arrow::Array>> ConformArray(
@@ -342,6 +158,77 @@ arrow::Result<std::shared_ptr<arrow::Array>> ConformArray(
   return arrow::Status::TypeError("expected ", type->ToString(), ", got ", from.ToString());
 }
 
+arrow::Status CheckRequired(const arrow::Field& field, const arrow::Array& array,
+                            const std::string& path) {
+  if (!field.nullable() && array.null_count() > 0) {
+    return Invalid("column \"{}\" is required in the table's schema and has nulls", path);
+  }
+  const arrow::DataType& type = *array.type();
+  if (array.length() == 0 || !HasRequired(type)) return arrow::Status::OK();
+  if (type.id() == arrow::Type::STRUCT) {
+    std::shared_ptr<arrow::Array> valid;
+    if (array.null_count() > 0) {
+      ARROW_ASSIGN_OR_RAISE(auto kept, arrow::compute::DropNull(arrow::MakeArray(array.data())));
+      valid = kept.make_array();
+    }
+    const auto& structs = static_cast<const arrow::StructArray&>(valid ? *valid : array);
+    for (int i = 0; i < structs.num_fields(); ++i) {
+      const arrow::Field& inner = *type.field(i);
+      ARROW_RETURN_NOT_OK(CheckRequired(inner, *structs.field(i), path + "." + inner.name()));
+    }
+  } else if (type.id() == arrow::Type::LIST) {
+    ARROW_ASSIGN_OR_RAISE(auto elements, static_cast<const arrow::ListArray&>(array).Flatten());
+    return CheckRequired(*type.field(0), *elements, path + ".element");
+  } else if (type.id() == arrow::Type::MAP) {
+    ARROW_ASSIGN_OR_RAISE(auto entries, static_cast<const arrow::MapArray&>(array).Flatten());
+    return CheckRequired(*type.field(0), *entries, path);
+  }
+  return arrow::Status::OK();
+}
+
+arrow::Result<Schema> StoredSchema(const Schema& schema) {
+  Schema stored = schema;
+  stored.fields.clear();
+  for (const Field& field : schema.fields) {
+    if (field.type->kind == TypeKind::kUnknown) continue;
+    ARROW_ASSIGN_OR_RAISE(auto kept, StoredField(field, field.name));
+    stored.fields.push_back(std::move(kept));
+  }
+  if (stored.fields.empty() && !schema.fields.empty()) {
+    return Invalid("all columns have type unknown, which data files cannot store");
+  }
+  return stored;
+}
+
+arrow::Result<std::shared_ptr<const LogicalType>> GeoLogicalType(const Type& type) {
+  const bool geography = type.kind == TypeKind::kGeography;
+  std::string_view rest = type.text;
+  rest.remove_prefix(geography ? 9 : 8);  // the type's name
+  std::string_view crs;
+  std::string_view algorithm;
+  if (!rest.empty()) {
+    if (rest.front() != '(' || rest.back() != ')') return Invalid("bad type \"{}\"", type.text);
+    crs = rest.substr(1, rest.size() - 2);
+    const size_t comma = geography ? crs.rfind(',') : std::string_view::npos;
+    if (comma != std::string_view::npos) {
+      algorithm = crs.substr(comma + 1);
+      crs = crs.substr(0, comma);
+      while (algorithm.starts_with(' ')) algorithm.remove_prefix(1);
+    }
+  }
+  if (crs == "OGC:CRS84") crs = "";  // the default of both formats
+  if (!geography) return LogicalType::Geometry(std::string(crs));
+  using Algorithm = LogicalType::EdgeInterpolationAlgorithm;
+  const std::pair<std::string_view, Algorithm> algorithms[] = {
+      {"", Algorithm::SPHERICAL},        {"spherical", Algorithm::SPHERICAL},
+      {"vincenty", Algorithm::VINCENTY}, {"thomas", Algorithm::THOMAS},
+      {"andoyer", Algorithm::ANDOYER},   {"karney", Algorithm::KARNEY}};
+  for (const auto& [name, value] : algorithms) {
+    if (algorithm == name) return LogicalType::Geography(std::string(crs), value);
+  }
+  return Invalid("type \"{}\" has an edge algorithm that is not known", type.text);
+}
+
 arrow::Result<std::shared_ptr<parquet::schema::GroupNode>> MakeParquetSchema(
     const Schema& schema, const arrow::Schema& arrow_schema,
     const parquet::WriterProperties& properties,
@@ -350,11 +237,26 @@ arrow::Result<std::shared_ptr<parquet::schema::GroupNode>> MakeParquetSchema(
   ARROW_RETURN_NOT_OK(
       parquet::arrow::ToParquetSchema(&arrow_schema, properties, arrow_properties, &descriptor));
   parquet::schema::NodePtr root = descriptor->schema_root();
-  std::set<int> uuid_ids;
+  Annotations annotations;
   for (const auto& leaf : schema.Leaves()) {
-    if (leaf.field->type->kind == TypeKind::kUuid) uuid_ids.insert(leaf.field->id);
+    const Field& field = *leaf.field;
+    switch (field.type->kind) {
+      case TypeKind::kUuid:
+        annotations[field.id] = LogicalType::UUID();
+        break;
+      case TypeKind::kVariant:
+        annotations[field.id] = LogicalType::Variant();
+        break;
+      case TypeKind::kGeometry:
+      case TypeKind::kGeography: {
+        ARROW_ASSIGN_OR_RAISE(annotations[field.id], GeoLogicalType(*field.type));
+        break;
+      }
+      default:
+        break;
+    }
   }
-  if (!uuid_ids.empty()) root = AnnotateUuids(root, uuid_ids);
+  if (!annotations.empty()) root = Annotate(root, annotations);
   return std::static_pointer_cast<parquet::schema::GroupNode>(root);
 }
 

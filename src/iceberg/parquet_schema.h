@@ -17,20 +17,6 @@
 
 namespace thalweg::iceberg {
 
-/// Where a top-level field of the table's schema lies in one Parquet file.
-struct ParquetColumn {
-  int position = 0;         ///< among the file's top-level fields
-  std::vector<int> leaves;  ///< Parquet leaf column indices, depth first
-};
-
-/// Finds every top-level field of `schema` in the file by field id and checks that ids and types
-/// agree all the way down: names do not matter, physical variants of one Iceberg type (INT32, INT64
-/// or byte-array decimals; millisecond or INT96 timestamps for microseconds) are the same type,
-/// required and optional are not told apart. One line naming file and field otherwise.
-arrow::Result<std::vector<ParquetColumn>> MatchColumns(const parquet::FileMetaData& metadata,
-                                                       const Schema& schema,
-                                                       const std::string& location);
-
 /// The same values as an array of exactly `type`: dictionaries decoded, extension types unwrapped,
 /// large and view layouts cast, nested field names and nullability replaced. Values are never
 /// changed; a lossy cast is an error. Struct children are matched by position. A dictionary `type`
@@ -38,11 +24,24 @@ arrow::Result<std::vector<ParquetColumn>> MatchColumns(const parquet::FileMetaDa
 arrow::Result<std::shared_ptr<arrow::Array>> ConformArray(
     const std::shared_ptr<arrow::Array>& array, const std::shared_ptr<arrow::DataType>& type);
 
-/// The Parquet schema of a data file; unlike Arrow's own conversion it annotates uuid columns.
+/// Refuses nulls in a required field, at every level; a field of a NULL struct is not asked. One
+/// line that names the column by its path.
+arrow::Status CheckRequired(const arrow::Field& field, const arrow::Array& array,
+                            const std::string& path);
+
+/// The schema without the fields that data files do not store: those of type unknown. An error
+/// names a column of which nothing would be left, or a list or map of unknowns.
+arrow::Result<Schema> StoredSchema(const Schema& schema);
+
+/// The Parquet schema of a data file; unlike Arrow's own conversion it annotates columns of type
+/// uuid, variant, geometry and geography. `schema` is a stored one.
 arrow::Result<std::shared_ptr<parquet::schema::GroupNode>> MakeParquetSchema(
     const Schema& schema, const arrow::Schema& arrow_schema,
     const parquet::WriterProperties& properties,
     const parquet::ArrowWriterProperties& arrow_properties);
+
+/// The annotation of a geometry or geography column; an error when the type's parameters make none.
+arrow::Result<std::shared_ptr<const parquet::LogicalType>> GeoLogicalType(const Type& type);
 
 /// Text on one line.
 std::string OneLine(std::string_view text);

@@ -17,6 +17,7 @@
 #include "iceberg/parquet_encoding.h"
 #include "iceberg/parquet_reader.h"
 #include "iceberg/parquet_schema.h"
+#include "iceberg/projection.h"
 #include "util/status.h"
 #include "util/version.h"
 
@@ -109,10 +110,13 @@ class ObservedContents : public parquet::ParquetFileWriter::Contents {
 
 class Writer : public ParquetFileWriter {
  public:
-  Writer(std::shared_ptr<FileIO> io, const Schema& schema, const std::string& location,
-         const ParquetWriteOptions& options)
+  /// `stored`: StoredSchema(schema).
+  Writer(std::shared_ptr<FileIO> io, const Schema& schema, const Schema& stored,
+         const std::string& location, const ParquetWriteOptions& options)
       : io_(std::move(io)),
-        schema_(schema),
+        given_(schema),
+        schema_(stored),
+        projection_(ProjectionOnto(stored.fields, schema.fields)),
         location_(location),
         options_(options),
         pool_(arrow::default_memory_pool()),
@@ -123,6 +127,7 @@ class Writer : public ParquetFileWriter {
   }
 
   arrow::Status Start() {
+    ARROW_ASSIGN_OR_RAISE(given_arrow_, given_.ToArrow());
     ARROW_ASSIGN_OR_RAISE(arrow_schema_, schema_.ToArrow());
     ARROW_ASSIGN_OR_RAISE(auto target, io_->Create(location_));
     created_ = true;
@@ -289,22 +294,24 @@ class Writer : public ParquetFileWriter {
   }
 
   arrow::Status WriteBatch(const arrow::RecordBatch& batch) {
-    if (batch.num_columns() != arrow_schema_->num_fields()) {
+    if (batch.num_columns() != given_arrow_->num_fields()) {
       return Invalid("a batch of {} columns for a schema of {}", batch.num_columns(),
-                     arrow_schema_->num_fields());
+                     given_arrow_->num_fields());
     }
-    arrow::ArrayVector columns(batch.num_columns());
-    for (int i = 0; i < batch.num_columns(); ++i) {
-      const auto& field = arrow_schema_->field(i);
-      auto plain = ConformArray(batch.column(i), field->type());
+    arrow::ArrayVector columns(arrow_schema_->num_fields());
+    for (int i = 0; i < arrow_schema_->num_fields(); ++i) {
+      const FieldProjection& projection = projection_.children[i];
+      const auto& field = given_arrow_->field(projection.child);
+      auto plain = ConformArray(batch.column(projection.child), field->type());
+      if (plain.ok()) {
+        plain = ProjectArray(projection, *plain, arrow_schema_->field(i)->type());
+      }
       if (!plain.ok()) {
         return plain.status().WithMessage("column \"", field->name(),
                                           "\": ", plain.status().message());
       }
       columns[i] = std::move(plain).ValueUnsafe();
-      if (!field->nullable() && columns[i]->null_count() > 0) {
-        return Invalid("column \"{}\" is required and has nulls", field->name());
-      }
+      ARROW_RETURN_NOT_OK(CheckRequired(*arrow_schema_->field(i), *columns[i], field->name()));
     }
     auto plain = arrow::RecordBatch::Make(arrow_schema_, batch.num_rows(), std::move(columns));
     if (plain->num_rows() == 0) return arrow::Status::OK();
@@ -364,9 +371,12 @@ class Writer : public ParquetFileWriter {
   }
 
   const std::shared_ptr<FileIO> io_;
-  const Schema schema_;
+  const Schema given_;   ///< of the batches
+  const Schema schema_;  ///< of the file
+  const FieldProjection projection_;
   const std::string location_;
   const ParquetWriteOptions options_;
+  std::shared_ptr<arrow::Schema> given_arrow_;
   std::shared_ptr<arrow::Schema> arrow_schema_;
   arrow::ProxyMemoryPool pool_;  // outlives writer_
   MetricsCollector metrics_;
@@ -391,7 +401,8 @@ arrow::Result<std::unique_ptr<ParquetFileWriter>> ParquetFileWriter::Open(
     std::shared_ptr<FileIO> io, const Schema& schema, const std::string& location,
     const ParquetWriteOptions& options) {
   ARROW_RETURN_NOT_OK(arrow::compute::Initialize());
-  auto writer = std::make_unique<Writer>(std::move(io), schema, location, options);
+  ARROW_ASSIGN_OR_RAISE(const Schema stored, StoredSchema(schema));
+  auto writer = std::make_unique<Writer>(std::move(io), schema, stored, location, options);
   ARROW_RETURN_NOT_OK(writer->Start());
   return writer;
 }

@@ -406,6 +406,43 @@ TEST_F(ParquetInterop, RewritesFilesOfOthers) {
   EXPECT_GT(files, 0);
 }
 
+// Every NAME.scan.json (schema, name-mapping or null, files) becomes NAME.out.parquet, or the
+// message of the refusal NAME.error.
+TEST_F(ParquetInterop, ScansTables) {
+  const std::string suffix = ".scan.json";
+  int tables = 0;
+  for (const std::string& name : FilesIn(shared_)) {
+    if (!name.ends_with(suffix)) continue;
+    const std::string stem = shared_ + name.substr(0, name.size() - suffix.size());
+    ASSERT_OK_AND_ASSIGN(std::string text, io_->ReadAll(shared_ + name));
+    ASSERT_OK_AND_ASSIGN(auto json, ParseJson(text, name));
+    ASSERT_OK_AND_ASSIGN(Schema schema, Schema::FromJson(json["schema"]));
+    ScanOptions options;
+    std::map<std::string, std::string> properties;
+    if (json["name-mapping"].is_string()) {
+      properties["schema.name-mapping.default"] = json["name-mapping"].get<std::string>();
+    }
+    ASSERT_OK_AND_ASSIGN(options.name_mapping, NameMapping::FromProperties(properties));
+    std::vector<DataFile> files;
+    for (const Json& path : json["files"]) {
+      DataFile& file = files.emplace_back();
+      file.file_path = path.get<std::string>();
+      ASSERT_OK_AND_ASSIGN(auto footer, ReadParquetFooter(*io_, file.file_path));
+      file.record_count = footer.rows;
+    }
+    ++tables;
+    auto table = ReadFiles(schema, files, {}, options);
+    if (!table.ok()) {
+      ASSERT_OK(io_->WriteNew(stem + ".error", table.status().message()));
+      continue;
+    }
+    ASSERT_OK_AND_ASSIGN(auto batch, (*table)->CombineChunksToBatch());
+    ASSERT_OK_AND_ASSIGN(DataFile written, WriteFile(schema, stem + ".out.parquet", {batch}));
+    ASSERT_OK(io_->WriteNew(stem + ".out.json", DumpJson(DataFileToJson(written))));
+  }
+  EXPECT_GT(tables, 0);
+}
+
 TEST(DataFileJson, ComesBack) {
   DataFile file;
   file.content = FileContent::kEqualityDeletes;

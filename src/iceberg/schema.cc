@@ -32,6 +32,8 @@ constexpr std::pair<TypeKind, std::string_view> kSimple[] = {
     {TypeKind::kString, "string"},
     {TypeKind::kUuid, "uuid"},
     {TypeKind::kBinary, "binary"},
+    {TypeKind::kUnknown, "unknown"},
+    {TypeKind::kVariant, "variant"},
 };
 
 // The integers of "name(1, 2)" or "name[3]" between the given brackets; nullopt when `text` is not
@@ -91,9 +93,15 @@ arrow::Result<TypePtr> ParsePrimitive(const std::string& text) {
     if (numbers->size() != 1 || (*numbers)[0] < 0) return Invalid("schema: bad type \"{}\"", text);
     return Fixed((*numbers)[0]);
   }
-  auto other = Simple(TypeKind::kOther);
-  other->text = text;
-  return other;
+  auto is = [&](std::string_view name) {
+    const std::string_view view = text;
+    return view == name || (view.starts_with(name) && view.substr(name.size()).starts_with('('));
+  };
+  auto verbatim = Simple(is("geometry")    ? TypeKind::kGeometry
+                         : is("geography") ? TypeKind::kGeography
+                                           : TypeKind::kOther);
+  verbatim->text = text;
+  return verbatim;
 }
 
 arrow::Result<int32_t> GetId(const Json& json, const char* key) {
@@ -237,6 +245,7 @@ void CollectLeaves(const std::vector<Field>& fields, const std::string& prefix, 
   for (const Field& field : fields) {
     std::string path = prefix.empty() ? field.name : prefix + "." + field.name;
     bool repeats = field.type->kind == TypeKind::kList || field.type->kind == TypeKind::kMap;
+    if (field.type->kind == TypeKind::kUnknown) continue;
     if (field.type->fields.empty() && field.type->kind != TypeKind::kStruct) {
       leaves->push_back({&field, path, in_repeated});
     } else {
@@ -292,7 +301,14 @@ arrow::Result<std::shared_ptr<arrow::DataType>> TypeToArrow(const Type& type,
     case TypeKind::kFixed:
       return arrow::fixed_size_binary(type.length);
     case TypeKind::kBinary:
+    case TypeKind::kGeometry:
+    case TypeKind::kGeography:
       return arrow::binary();
+    case TypeKind::kUnknown:
+      return arrow::null();
+    case TypeKind::kVariant:
+      return arrow::struct_({arrow::field("metadata", arrow::binary(), /*nullable=*/false),
+                             arrow::field("value", arrow::binary(), /*nullable=*/false)});
     case TypeKind::kStruct:
     case TypeKind::kList:
     case TypeKind::kMap: {

@@ -48,8 +48,11 @@ enum class TypeKind {
   kStruct,
   kList,
   kMap,
-  kOther,  ///< a type that this version does not know (variant, geometry, unknown, …): carried as
-           ///< text, refused for writing
+  kUnknown,    ///< v3: always NULL, not stored in data files
+  kVariant,    ///< v3: carried as its two binaries
+  kGeometry,   ///< v3: well-known binary, with a coordinate reference system
+  kGeography,  ///< v3: the same, with an edge algorithm
+  kOther,      ///< a type that this version does not know: carried as text, refused for writing
 };
 
 struct Type {
@@ -58,7 +61,7 @@ struct Type {
   int32_t scale = 0;
   int32_t length = 0;         ///< fixed
   std::vector<Field> fields;  ///< struct: its fields; list: {element}; map: {key, value}
-  std::string text;           ///< kOther: as in the JSON
+  std::string text;           ///< kOther, kGeometry, kGeography: as in the JSON
 
   bool primitive() const { return kind < TypeKind::kStruct; }
   /// "decimal(12, 2)", "list<string>": for messages, and the JSON text of a primitive.
@@ -89,8 +92,9 @@ class Schema {
   /// Top-level position of the field id, -1 when it is not top-level.
   int TopLevelPosition(int32_t id) const;
   int32_t HighestFieldId() const;
-  /// Every leaf (primitive) field with its dotted path, depth first; `in_repeated` when inside a
-  /// list or map.
+  /// Every field that data files store and that has no fields of its own, with its dotted path,
+  /// depth first; `in_repeated` when inside a list or map. A variant is one leaf; fields of type
+  /// unknown are none.
   struct Leaf {
     const Field* field;
     std::string path;
@@ -100,7 +104,8 @@ class Schema {
 
   /// The Arrow schema that data files are written with: each field (nested too) carries
   /// "PARQUET:field_id" metadata. string -> utf8, timestamptz -> timestamp[us, UTC], uuid ->
-  /// fixed_size_binary(16), map/list/struct accordingly.
+  /// fixed_size_binary(16), map/list/struct accordingly, unknown -> null, variant -> struct of the
+  /// binaries metadata and value, geometry and geography -> binary.
   arrow::Result<std::shared_ptr<arrow::Schema>> ToArrow() const;
 };
 

@@ -188,11 +188,13 @@ TEST(Schema, RoundTrip) {
   EXPECT_EQ(schema.schema_id, 4);
   EXPECT_EQ(schema.fields[0].doc, "the key");
   EXPECT_EQ(schema.fields[0].initial_default, 5);
-  EXPECT_EQ(schema.fields[1].type->kind, TypeKind::kOther);
-  EXPECT_EQ(schema.fields[1].type->text, "variant");
-  EXPECT_EQ(schema.fields[2].type->kind, TypeKind::kOther);
+  EXPECT_EQ(schema.fields[1].type->kind, TypeKind::kVariant);
+  EXPECT_EQ(schema.fields[2].type->kind, TypeKind::kGeometry);
+  EXPECT_EQ(schema.fields[2].type->text, "geometry(srid:4326)");
+  EXPECT_EQ(schema.fields[3].type->kind, TypeKind::kOther);
   EXPECT_FALSE(schema.fields[1].type->primitive());
-  EXPECT_THAT(schema.ToArrow().status().message(), HasSubstr("column \"v\" has type variant"));
+  EXPECT_THAT(schema.ToArrow().status().message(),
+              HasSubstr("column \"strange\" has type {\"type\":\"vector\""));
 }
 
 TEST(Schema, Lookups) {

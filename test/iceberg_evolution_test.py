@@ -1,0 +1,346 @@
+"""Schema evolution and name mapping: Thalweg reads every data file as PyIceberg does in the same table.
+
+The program thalweg_iceberg_test in $THALWEG_BIN (default: build/bin) reads the files: its ParquetInterop.
+"""
+
+import datetime as dt
+import decimal
+import json
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+)
+from thalweg_test_tools import needs_interop, run_interop
+
+pytestmark = needs_interop
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/lake")
+    catalog.create_namespace("db")
+    return catalog
+
+
+def describe_scan(table, folder, name):
+    """What the program shall read: the table's current schema, its name mapping, and its live files."""
+    files = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
+    scan = {
+        "schema": json.loads(table.schema().model_dump_json(by_alias=True)),
+        "name-mapping": table.properties.get("schema.name-mapping.default"),
+        "files": sorted(files),
+    }
+    (folder / f"{name}.scan.json").write_text(json.dumps(scan))
+
+
+def plain(value):
+    """Values in one form: maps as sorted pairs, floats with the sign of zero."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(plain(item) for item in value)
+    if isinstance(value, float):
+        return value.hex()
+    return value
+
+
+def rows_of(table):
+    return sorted(repr(plain(row)) for row in table.to_pylist())
+
+
+def check(table, folder, name):
+    """The program's rewrite of the table's files has the rows that PyIceberg reads in the table."""
+    expected = table.scan().to_arrow()
+    got = pq.read_table(folder / f"{name}.out.parquet")
+    assert got.column_names == expected.column_names == [field.name for field in table.schema().fields]
+    assert rows_of(got) == rows_of(expected)
+    return got
+
+
+def compare(table, folder, name="table"):
+    describe_scan(table, folder, name)
+    run_interop("ParquetInterop.ScansTables", folder)
+    return check(table, folder, name)
+
+
+def append(table, rows):
+    table.append(pa.Table.from_pylist(rows, schema=schema_to_pyarrow(table.schema(), include_field_ids=False)))
+
+
+def test_evolved_table(catalog, tmp_path):
+    point = StructType(NestedField(10, "x", IntegerType()), NestedField(11, "y", FloatType()))
+    table = catalog.create_table(
+        "db.t",
+        Schema(
+            NestedField(1, "id", LongType(), required=True),
+            NestedField(2, "name", StringType()),
+            NestedField(3, "amount", DecimalType(9, 2)),
+            NestedField(4, "count", IntegerType()),
+            NestedField(5, "ratio", FloatType()),
+            NestedField(6, "point", point),
+            NestedField(7, "points", ListType(12, point, element_required=False)),
+            NestedField(8, "named", MapType(13, StringType(), 14, point, value_required=False)),
+            NestedField(9, "numbers", ListType(15, IntegerType(), element_required=False)),
+        ),
+    )
+    p = {"x": 1, "y": 0.1}
+    append(
+        table,
+        [
+            {
+                "id": 1,
+                "name": "a",
+                "amount": decimal.Decimal("1.25"),
+                "count": -(2**31),
+                "ratio": 0.1,
+                "point": p,
+                "points": [p, None, {"x": None, "y": -0.0}],
+                "named": [("k", p), ("n", None)],
+                "numbers": [1, None],
+            },
+            {"id": 2},
+        ],
+    )
+    with table.update_schema() as update:
+        update.rename_column("name", "title")
+        update.add_column("name", StringType())
+        update.update_column("amount", DecimalType(20, 2))
+        update.update_column("count", LongType())
+        update.update_column("ratio", DoubleType())
+        update.update_column("point.x", LongType())
+        update.update_column("points.element.y", DoubleType())
+        update.update_column("numbers.element", LongType())
+        update.add_column(("named", "value", "z"), BooleanType())
+        update.delete_column("named.value.x")
+        update.move_first("ratio")
+    append(table, [{"id": 3, "title": "c", "name": "new", "count": 2**40, "numbers": [2**40]}])
+    with table.update_schema() as update:
+        update.delete_column("title")
+        update.rename_column("point.y", "Y")
+        update.add_column(("point", "y"), StringType())
+        update.move_before("point.Y", "point.x")
+        update.add_column("ID", IntegerType())
+    append(table, [{"id": 4, "name": "d", "ID": 7, "point": {"x": 5, "Y": 2.5, "y": "text"}}])
+    got = compare(table, tmp_path)
+    assert got.num_rows == 4
+    assert {(row["id"], row["ID"], row["name"]) for row in got.to_pylist()} == {
+        (1, None, None),
+        (2, None, None),
+        (3, None, "new"),
+        (4, 7, "d"),
+    }
+
+
+def test_files_without_ids_go_by_the_name_mapping(catalog, tmp_path):
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int64()),
+            "st": pa.array([{"a": 1, "b": "x"}, None], pa.struct([("a", pa.int32()), ("b", pa.string())])),
+            "li": pa.array([[{"c": 1}], None], pa.list_(pa.struct([("c", pa.int64())]))),
+            "ma": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+        }
+    )
+    table = catalog.create_table("db.t", rows.schema)
+    pq.write_table(rows, tmp_path / "added.parquet")
+    table.add_files([f"file://{tmp_path}/added.parquet"])
+    assert table.properties["schema.name-mapping.default"]
+    with table.update_schema() as update:
+        update.rename_column("id", "key")
+        update.rename_column("st.a", "A")
+        update.rename_column("li.element.c", "d")
+        update.add_column("id", StringType())
+        update.update_column("st.A", LongType())
+        update.move_first("ma")
+    append(table, [{"key": 3, "id": "three", "st": {"A": 2**40, "b": "y"}, "li": [], "ma": []}])
+    got = compare(table, tmp_path)
+    assert {(row["key"], row["id"]) for row in got.to_pylist()} == {(1, None), (2, None), (3, "three")}
+
+    (tmp_path / "refused").mkdir()
+    with table.transaction() as transaction:
+        transaction.remove_properties("schema.name-mapping.default")
+    describe_scan(table, tmp_path / "refused", "table")
+    run_interop("ParquetInterop.ScansTables", tmp_path / "refused")
+    message = (tmp_path / "refused" / "table.error").read_text()
+    assert "added.parquet" in message and "no field ids" in message and "schema.name-mapping.default" in message
+
+
+# ---- random schemas and random steps ----
+
+PRIMITIVES = [
+    BooleanType(),
+    IntegerType(),
+    LongType(),
+    FloatType(),
+    DoubleType(),
+    DecimalType(7, 2),
+    DecimalType(25, 3),
+    DateType(),
+    TimeType(),
+    TimestampType(),
+    TimestamptzType(),
+    StringType(),
+    BinaryType(),
+    FixedType(3),
+]
+EPOCH = dt.datetime(1970, 1, 1)
+
+
+class Evolution:
+    """A table of random columns that are changed at random; its rows are random as well."""
+
+    def __init__(self, catalog, name, seed):
+        self.random = random.Random(seed)
+        self.names = 0
+        fields = [NestedField(1000 + i, self.name(), self.type(2)) for i in range(self.random.randint(2, 5))]
+        self.next_id = 2000
+        self.table = catalog.create_table(name, Schema(*fields))
+
+    def name(self):
+        self.names += 1
+        return self.random.choice("aAbB") + str(self.names)
+
+    def type(self, depth):
+        kind = self.random.random() if depth else 1
+        if kind < 0.2:
+            fields = [
+                NestedField(self.id(), self.name(), self.type(depth - 1)) for _ in range(self.random.randint(1, 3))
+            ]
+            return StructType(*fields)
+        if kind < 0.35:
+            return ListType(self.id(), self.type(depth - 1), element_required=False)
+        if kind < 0.45:
+            return MapType(self.id(), StringType(), self.id(), self.type(depth - 1), value_required=False)
+        return self.random.choice(PRIMITIVES)
+
+    def id(self):
+        self.last_id = getattr(self, "last_id", 3000) + 1
+        return self.last_id
+
+    def value(self, kind):
+        chance = self.random
+        if chance.random() < 0.2:
+            return None
+        if isinstance(kind, StructType):
+            return {field.name: self.value(field.field_type) for field in kind.fields}
+        if isinstance(kind, ListType):
+            return [self.value(kind.element_type) for _ in range(chance.randint(0, 3))]
+        if isinstance(kind, MapType):
+            return [(f"k{i}", self.value(kind.value_type)) for i in range(chance.randint(0, 3))]
+        if isinstance(kind, BooleanType):
+            return chance.random() < 0.5
+        if isinstance(kind, IntegerType):
+            return chance.randint(-(2**31), 2**31 - 1)
+        if isinstance(kind, LongType):
+            return chance.randint(-(2**63), 2**63 - 1)
+        if isinstance(kind, FloatType):
+            return chance.choice([0.5, -0.0, 1e30, float("inf"), chance.randint(-1000, 1000) / 8])
+        if isinstance(kind, DoubleType):
+            return chance.choice([0.1, -0.0, 1e300, chance.random()])
+        if isinstance(kind, DecimalType):
+            most = 10**kind.precision - 1
+            return decimal.Decimal(chance.randint(-most, most)).scaleb(-kind.scale, decimal.Context(prec=40))
+        if isinstance(kind, DateType):
+            return (EPOCH + dt.timedelta(days=chance.randint(-20000, 20000))).date()
+        if isinstance(kind, TimeType):
+            return (EPOCH + dt.timedelta(microseconds=chance.randint(0, 86_399_999_999))).time()
+        if isinstance(kind, TimestampType):
+            return EPOCH + dt.timedelta(microseconds=chance.randint(-(2**55), 2**55))
+        if isinstance(kind, TimestamptzType):
+            return (EPOCH + dt.timedelta(microseconds=chance.randint(-(2**55), 2**55))).replace(tzinfo=dt.UTC)
+        if isinstance(kind, FixedType):
+            return chance.randbytes(3)
+        if isinstance(kind, BinaryType):
+            return chance.randbytes(chance.randint(0, 5))
+        return chance.choice(["", "é", "text " * 3, str(chance.random())])
+
+    def append(self):
+        rows = [
+            {field.name: self.value(field.field_type) for field in self.table.schema().fields}
+            for _ in range(self.random.randint(1, 20))
+        ]
+        append(self.table, rows)
+
+    def fields(self):
+        """Every field with its path, and whether it stands in a struct or at the top."""
+
+        def walk(field, path, of_struct):
+            kind = field.field_type
+            yield path, kind, of_struct
+            if isinstance(kind, StructType):
+                for child in kind.fields:
+                    yield from walk(child, (*path, child.name), True)
+            elif isinstance(kind, ListType):
+                yield from walk(kind.element_field, (*path, "element"), False)
+            elif isinstance(kind, MapType):
+                yield from walk(kind.value_field, (*path, "value"), False)
+
+        for field in self.table.schema().fields:
+            yield from walk(field, (field.name,), True)
+
+    def step(self):
+        chance = self.random
+        everything = list(self.fields())
+        path, kind, named = chance.choice(everything)
+        choice = chance.randint(0, 4)
+        with self.table.update_schema() as update:
+            if choice == 0:
+                parents = [()] + [p for p, k, _ in everything if isinstance(k, StructType)]
+                update.add_column((*chance.choice(parents), self.name()), self.type(1))
+            elif choice == 1 and named:
+                update.rename_column(path, self.name())
+            elif choice == 2 and named:
+                siblings = [p for p, _, n in everything if n and p[:-1] == path[:-1]]
+                if len(siblings) > 1:
+                    update.delete_column(path)
+            elif choice == 3:
+                wider = {IntegerType(): LongType(), FloatType(): DoubleType()}.get(kind)
+                if isinstance(kind, DecimalType):
+                    wider = DecimalType(kind.precision + 6, kind.scale)
+                if wider:
+                    update.update_column(path, wider)
+            elif named:
+                update.move_first(path)
+
+
+def test_random_evolutions(catalog, tmp_path):
+    seed = 20261130
+    evolutions = []
+    for number in range(24):
+        evolution = Evolution(catalog, f"db.t{number}", seed + number)
+        for _ in range(4):
+            evolution.append()
+            evolution.step()
+            evolution.step()
+        evolution.append()
+        describe_scan(evolution.table, tmp_path, f"t{number}")
+        evolutions.append(evolution)
+    run_interop("ParquetInterop.ScansTables", tmp_path)
+    rows = 0
+    for number, evolution in enumerate(evolutions):
+        rows += check(evolution.table, tmp_path, f"t{number}").num_rows
+    assert rows > 500
