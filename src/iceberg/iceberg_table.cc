@@ -8,6 +8,7 @@
 #include "iceberg/iceberg_table_internal.h"
 #include "iceberg/parquet_reader.h"
 #include "iceberg/parquet_writer.h"
+#include "iceberg/row_lineage.h"
 #include "iceberg/support.h"
 #include "spec/property_names.h"
 #include "table/run_tag.h"
@@ -23,8 +24,11 @@ constexpr int64_t kLeastBatchBytes = int64_t{2} << 20;
 class IcebergOutputFile : public OutputFile {
  public:
   IcebergOutputFile(std::unique_ptr<ParquetFileWriter> writer, std::string cube_id,
-                    int32_t schema_id)
-      : writer_(std::move(writer)), cube_id_(std::move(cube_id)), schema_id_(schema_id) {}
+                    int32_t schema_id, bool has_lineage)
+      : writer_(std::move(writer)),
+        cube_id_(std::move(cube_id)),
+        schema_id_(schema_id),
+        has_lineage_(has_lineage) {}
 
   arrow::Status Write(const arrow::RecordBatch& batch) override { return writer_->Write(batch); }
   arrow::Status EndRowGroup() override { return writer_->EndRowGroup(); }
@@ -38,7 +42,9 @@ class IcebergOutputFile : public OutputFile {
     unit.rows = file.record_count;
     unit.bytes = file.file_size_in_bytes;
     unit.cube_id = cube_id_;
-    unit.json = Json{{"schema-id", schema_id_}, {"data-file", DataFileToJson(file)}};
+    unit.json = Json{{"schema-id", schema_id_},
+                     {"row-lineage", has_lineage_},
+                     {"data-file", DataFileToJson(file)}};
     return unit;
   }
 
@@ -46,7 +52,11 @@ class IcebergOutputFile : public OutputFile {
   const std::unique_ptr<ParquetFileWriter> writer_;
   const std::string cube_id_;
   const int32_t schema_id_;
+  const bool has_lineage_;
 };
+
+/// Rows of tables of format version 3 have identities, which go along when they are rewritten.
+bool HasRowLineage(const TableMetadata& metadata) { return metadata.format_version() >= 3; }
 
 }  // namespace
 
@@ -213,15 +223,35 @@ arrow::Result<std::vector<UnitDescriptor>> IcebergTable::Describe(
 }
 
 arrow::Result<std::unique_ptr<RowSource>> IcebergTable::Scan(
-    const std::vector<UnitDescriptor>& units, const std::string&, MemoryAccount* memory) const {
-  ARROW_ASSIGN_OR_RAISE(const Schema schema, loaded_.metadata.CurrentSchema());
-  std::vector<DataFile> files;
-  files.reserve(units.size());
+    const std::vector<UnitDescriptor>& units, const std::string& snapshot_id,
+    MemoryAccount* memory) const {
+  std::vector<LiveFile> sources;
+  sources.reserve(units.size());
   for (const auto& unit : units) {
-    ARROW_ASSIGN_OR_RAISE(const Json* json, GetObject(unit.json, "data-file", "unit " + unit.id));
-    ARROW_ASSIGN_OR_RAISE(DataFile file, DataFileFromJson(*json));
-    files.push_back(std::move(file));
+    ARROW_ASSIGN_OR_RAISE(sources.emplace_back(), LiveFileOf(unit));
   }
+  std::sort(sources.begin(), sources.end(), [](const LiveFile& a, const LiveFile& b) {
+    return a.file.file_path < b.file.file_path;
+  });
+  std::vector<DataFile> files;
+  std::vector<LineageOfFile> lineage;
+  for (const auto& source : sources) {
+    files.push_back(source.file);
+    lineage.push_back({source.file.first_row_id, source.sequence_number});
+  }
+  const bool has_lineage = HasRowLineage(loaded_.metadata);
+  ARROW_ASSIGN_OR_RAISE(auto rows, ScanFiles(std::move(files), has_lineage, memory));
+  if (has_lineage) {
+    ARROW_ASSIGN_OR_RAISE(rows, InheritRowLineage(std::move(rows), std::move(lineage)));
+  }
+  return rows;
+}
+
+arrow::Result<std::unique_ptr<RowSource>> IcebergTable::ScanFiles(std::vector<DataFile> files,
+                                                                  bool with_lineage,
+                                                                  MemoryAccount* memory) const {
+  ARROW_ASSIGN_OR_RAISE(Schema schema, loaded_.metadata.CurrentSchema());
+  if (with_lineage) schema = WithRowLineage(schema);
   ScanOptions options;
   ARROW_ASSIGN_OR_RAISE(options.name_mapping,
                         NameMapping::FromProperties(loaded_.metadata.properties()));
@@ -237,7 +267,9 @@ arrow::Result<std::unique_ptr<OutputFile>> IcebergTable::NewOutputFile(const Out
                                                                        const std::string& cube_id,
                                                                        int number) const {
   const TableMetadata& metadata = loaded_.metadata;
-  ARROW_ASSIGN_OR_RAISE(const Schema schema, metadata.CurrentSchema());
+  ARROW_ASSIGN_OR_RAISE(Schema schema, metadata.CurrentSchema());
+  const bool with_lineage = context.rewrite && HasRowLineage(metadata);
+  if (with_lineage) schema = WithRowLineage(schema);
   ARROW_ASSIGN_OR_RAISE(auto options,
                         ParquetWriteOptions::FromProperties(metadata.properties(), schema));
   options.memory = context.memory;
@@ -256,11 +288,15 @@ arrow::Result<std::unique_ptr<OutputFile>> IcebergTable::NewOutputFile(const Out
       auto writer, ParquetFileWriter::Open(store_->io(), schema,
                                            DataFileLocation(metadata, context, number), options));
   return std::make_unique<IcebergOutputFile>(std::move(writer), cube_id,
-                                             metadata.current_schema_id());
+                                             metadata.current_schema_id(), with_lineage);
 }
 
 arrow::Result<std::unique_ptr<RowSource>> IcebergTable::ReadBack(const OutputUnit& unit) const {
-  return Scan({UnitDescriptor{unit.id, unit.rows, unit.bytes, unit.json}}, "", nullptr);
+  const std::string what = "output unit " + unit.id;
+  ARROW_ASSIGN_OR_RAISE(const Json* json, GetObject(unit.json, "data-file", what));
+  ARROW_ASSIGN_OR_RAISE(DataFile file, DataFileFromJson(*json));
+  ARROW_ASSIGN_OR_RAISE(const bool has_lineage, GetBool(unit.json, "row-lineage", what));
+  return ScanFiles({std::move(file)}, has_lineage, nullptr);
 }
 
 arrow::Status IcebergTable::CheckOutput(const OutputUnit& unit) const {

@@ -46,8 +46,9 @@ arrow::Result<StatisticsFile> StoreCubes(const FileIO& io, const std::string& fo
 /// A unit's description for the planner, from manifest statistics.
 Unit UnitOf(const LiveFile& live, const Schema& schema,
             const std::vector<ClusteringColumn>& columns);
-/// A unit's full description.
+/// A unit's full description, and back.
 UnitDescriptor DescriptorOf(const LiveFile& live);
+arrow::Result<LiveFile> LiveFileOf(const UnitDescriptor& descriptor);
 
 class IcebergTable : public Table {
  public:
@@ -103,6 +104,11 @@ class IcebergTable : public Table {
   arrow::Result<Layout> MakeLayout(const std::string& snapshot_id, const SnapshotFiles& files,
                                    const CurrentCubes& cubes,
                                    const std::vector<ClusteringColumn>& columns) const;
+  /// Rows of files as they are stored, in the current schema, by path; with the two columns of row
+  /// lineage if asked for.
+  arrow::Result<std::unique_ptr<RowSource>> ScanFiles(std::vector<DataFile> files,
+                                                      bool with_lineage,
+                                                      MemoryAccount* memory) const;
   /// Files of the pinned snapshot, read once.
   arrow::Result<std::shared_ptr<const SnapshotFiles>> Files() const;
   /// The cube map that holds for the pinned snapshot, read once.

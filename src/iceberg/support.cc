@@ -12,10 +12,10 @@ arrow::Status CheckSupported(const TableMetadata& metadata, const SnapshotFiles&
     return Invalid(
         "format version 1 is not supported; upgrade the table to format-version 2 first");
   }
-  if (version != 2) {
+  if (version > 3) {
     return Invalid(
         "format version {} is not supported by this version of Thalweg; it reads and writes "
-        "version 2",
+        "versions 2 and 3",
         version);
   }
   ARROW_ASSIGN_OR_RAISE(const auto specs, metadata.PartitionSpecs());

@@ -8,6 +8,7 @@
 #include "iceberg/iceberg_table_internal.h"
 #include "iceberg/parquet_writer.h"
 #include "spec/property_names.h"
+#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
@@ -79,6 +80,24 @@ UnitDescriptor DescriptorOf(const LiveFile& live) {
                          {"partition-spec-id", live.partition_spec_id},
                          {"data-file", DataFileToJson(live.file)}};
   return descriptor;
+}
+
+arrow::Result<LiveFile> LiveFileOf(const UnitDescriptor& descriptor) {
+  const std::string what = "unit " + descriptor.id;
+  LiveFile live;
+  ARROW_ASSIGN_OR_RAISE(const std::string snapshot,
+                        GetString(descriptor.json, "snapshot-id", what));
+  const auto snapshot_id = ParseNumber<int64_t>(snapshot);
+  if (!snapshot_id) return Invalid("{}: \"{}\" is not a snapshot id", what, snapshot);
+  live.snapshot_id = *snapshot_id;
+  ARROW_ASSIGN_OR_RAISE(live.sequence_number, GetInt64(descriptor.json, "sequence-number", what));
+  ARROW_ASSIGN_OR_RAISE(live.file_sequence_number,
+                        GetInt64(descriptor.json, "file-sequence-number", what));
+  ARROW_ASSIGN_OR_RAISE(const int64_t spec, GetInt64(descriptor.json, "partition-spec-id", what));
+  live.partition_spec_id = static_cast<int32_t>(spec);
+  ARROW_ASSIGN_OR_RAISE(const Json* file, GetObject(descriptor.json, "data-file", what));
+  ARROW_ASSIGN_OR_RAISE(live.file, DataFileFromJson(*file));
+  return live;
 }
 
 arrow::Result<Layout> IcebergTable::DescribeLayout(
