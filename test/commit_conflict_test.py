@@ -56,10 +56,12 @@ def paused(tmp_path):
 def test_a_position_delete_is_never_undone(paused):
     victim = commit_position_delete(paused.lake.table())
     code, _, error = paused.finish()
-    assert code in (1, 3) and "delete file" in error
-    assert len(error.strip().splitlines()) == 1
+    assert code == 0, error
     ids, _ = ids_and_sum(paused.lake.table())
     assert victim not in ids and len(ids) == 3999
+    # Planned again, its file was rewritten without the row: the delete file applied to nothing then.
+    summary = paused.lake.table().current_snapshot().summary
+    assert (summary["total-delete-files"], summary["removed-position-delete-files"]) == ("0", "1")
 
 
 def test_a_copy_on_write_delete_makes_it_plan_again(paused):
@@ -78,12 +80,15 @@ def test_an_append_is_no_conflict(paused):
     assert ids_and_sum(paused.lake.table()) == expected([*paused.batches, more])
 
 
-def test_an_upgrade_to_version_3_ends_it(paused):
+def test_an_upgrade_to_version_3_is_taken_along(paused):
     paused.lake.upgrade_to_version_3()
-    before = len(paused.lake.table().snapshots())
     code, _, error = paused.finish()
-    assert code in (1, 3) and "version 3" in error
-    assert len(paused.lake.table().snapshots()) == before
+    assert code == 0, error
+    table = paused.lake.table()
+    assert ids_and_sum(table) == expected(paused.batches)
+    # No row had an id before: all have one now.
+    snapshot = table.current_snapshot()
+    assert (table.metadata.format_version, snapshot.first_row_id, table.metadata.next_row_id) == (3, 0, 4000)
 
 
 def test_a_partition_spec_ends_it(paused):
@@ -111,10 +116,11 @@ def test_a_declaration_cleared_meanwhile_ends_it(paused):
     assert ids_and_sum(paused.lake.table()) == expected(paused.batches)
 
 
-def test_a_column_added_meanwhile_makes_it_plan_again_or_give_up(paused):
+def test_a_column_added_meanwhile_makes_it_plan_again(paused):
     with paused.lake.table().update_schema() as update:
         update.add_column("note", StringType())
     code, _, error = paused.finish()
-    # Files of the old schema are not rewritten yet by this version: it says so.
-    assert code in (1, 3) and "note" in error, error
-    assert ids_and_sum(paused.lake.table()) == expected(paused.batches)
+    assert code == 0, error
+    table = paused.lake.table()
+    assert ids_and_sum(table) == expected(paused.batches)
+    assert table.scan().to_arrow()["note"].null_count == 4000

@@ -8,10 +8,12 @@
 #include "iceberg/iceberg_table_internal.h"
 #include "iceberg/parquet_reader.h"
 #include "iceberg/parquet_writer.h"
+#include "iceberg/row_deletes.h"
 #include "iceberg/row_lineage.h"
 #include "iceberg/support.h"
 #include "spec/property_names.h"
 #include "table/run_tag.h"
+#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
@@ -211,13 +213,16 @@ arrow::Result<std::vector<UnitDescriptor>> IcebergTable::Describe(
   ARROW_ASSIGN_OR_RAISE(const auto files, Files());
   std::unordered_map<std::string_view, const LiveFile*> by_path;
   for (const auto& live : files->data_files) by_path.emplace(live.file.file_path, &live);
+  ARROW_ASSIGN_OR_RAISE(const auto describer, UnitDescriber::Make(*files));
   std::vector<UnitDescriptor> descriptors;
   descriptors.reserve(unit_ids.size());
   for (const auto& id : unit_ids) {
     auto it = by_path.find(id);
     if (it == by_path.end())
       return Conflict("{}: data file {} is not live in snapshot {}", name_, id, snapshot_id());
-    descriptors.push_back(DescriptorOf(*it->second));
+    auto descriptor = describer.Describe(*it->second);
+    if (!descriptor.ok()) return Named(descriptor.status());
+    descriptors.push_back(*std::move(descriptor));
   }
   return descriptors;
 }
@@ -244,7 +249,29 @@ arrow::Result<std::unique_ptr<RowSource>> IcebergTable::Scan(
   if (has_lineage) {
     ARROW_ASSIGN_OR_RAISE(rows, InheritRowLineage(std::move(rows), std::move(lineage)));
   }
-  return rows;
+  ARROW_ASSIGN_OR_RAISE(const auto delete_files, DeleteFilesAt(snapshot_id));
+  if (delete_files.empty()) return rows;
+  ARROW_ASSIGN_OR_RAISE(
+      const auto deleted,
+      LoadRowDeletes(store_->io(), loaded_.metadata, std::move(sources), delete_files, memory));
+  return FilterDeletedRows(std::move(rows), deleted, memory);
+}
+
+arrow::Result<std::vector<LiveFile>> IcebergTable::DeleteFilesAt(
+    const std::string& snapshot_id) const {
+  if (snapshot_id == this->snapshot_id()) {
+    ARROW_ASSIGN_OR_RAISE(const auto files, Files());
+    return files->delete_files;
+  }
+  const auto id = ParseNumber<int64_t>(snapshot_id);
+  if (!id) return Invalid("{}: \"{}\" is not a snapshot id", name_, snapshot_id);
+  ARROW_ASSIGN_OR_RAISE(const auto snapshot, loaded_.metadata.FindSnapshot(*id));
+  if (!snapshot) {
+    return Conflict("{}: snapshot {}, which was planned, is no longer in the table's history",
+                    name_, snapshot_id);
+  }
+  ARROW_ASSIGN_OR_RAISE(auto files, ReadSnapshotFiles(io(), loaded_.metadata, *id));
+  return std::move(files.delete_files);
 }
 
 arrow::Result<std::unique_ptr<RowSource>> IcebergTable::ScanFiles(std::vector<DataFile> files,

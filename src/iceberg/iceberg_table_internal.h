@@ -8,6 +8,7 @@
 
 #include "iceberg/catalog.h"
 #include "iceberg/commit.h"
+#include "iceberg/delete_index.h"
 #include "iceberg/iceberg_table.h"
 #include "layout/cube_map.h"
 #include "table/table.h"
@@ -43,11 +44,27 @@ arrow::Result<StatisticsFile> StoreCubes(const FileIO& io, const std::string& fo
                                          int64_t sequence_number, const std::string& file_tag,
                                          const std::optional<StatisticsFile>& previous);
 
-/// A unit's description for the planner, from manifest statistics.
-Unit UnitOf(const LiveFile& live, const Schema& schema,
+/// A unit's description for the planner, from manifest statistics. `deleted_rows`: about how many
+/// of its rows are deleted.
+Unit UnitOf(const LiveFile& live, int64_t deleted_rows, const Schema& schema,
             const std::vector<ClusteringColumn>& columns);
-/// A unit's full description, and back.
-UnitDescriptor DescriptorOf(const LiveFile& live);
+
+/// Full descriptions of a snapshot's data files. They tell deletion vectors and position deletes,
+/// which name rows of the file as it is: a new one changes the description. Equality deletes they
+/// do not tell, as those apply to the rewritten rows too.
+class UnitDescriber {
+ public:
+  /// `files` must outlive it.
+  static arrow::Result<UnitDescriber> Make(const SnapshotFiles& files);
+  arrow::Result<UnitDescriptor> Describe(const LiveFile& live) const;
+
+ private:
+  UnitDescriber(const SnapshotFiles& files, DeleteIndex deletes)
+      : files_(files), deletes_(std::move(deletes)) {}
+  const SnapshotFiles& files_;
+  const DeleteIndex deletes_;
+};
+/// The data file that a descriptor describes.
 arrow::Result<LiveFile> LiveFileOf(const UnitDescriptor& descriptor);
 
 class IcebergTable : public Table {
@@ -109,6 +126,8 @@ class IcebergTable : public Table {
   arrow::Result<std::unique_ptr<RowSource>> ScanFiles(std::vector<DataFile> files,
                                                       bool with_lineage,
                                                       MemoryAccount* memory) const;
+  /// Delete files that hold at a snapshot, which may be older than the pinned one.
+  arrow::Result<std::vector<LiveFile>> DeleteFilesAt(const std::string& snapshot_id) const;
   /// Files of the pinned snapshot, read once.
   arrow::Result<std::shared_ptr<const SnapshotFiles>> Files() const;
   /// The cube map that holds for the pinned snapshot, read once.

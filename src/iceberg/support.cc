@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "iceberg/delete_index.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
@@ -39,17 +40,17 @@ arrow::Status CheckSupported(const TableMetadata& metadata, const SnapshotFiles&
           manifest.partition_spec_id, manifest.manifest_path);
     }
   }
-  if (!files.delete_files.empty()) {
-    return Invalid(
-        "{} live delete file(s), for instance {}: tables with row-level deletes are not supported "
-        "by this version of "
-        "Thalweg; compact them first",
-        files.delete_files.size(), files.delete_files.front().file.file_path);
+  for (const auto& live : files.delete_files) {
+    const bool vector = version >= 3 && HasFormat(live.file, "PUFFIN");
+    if (!vector && !HasFormat(live.file, "PARQUET")) {
+      return Invalid(
+          "delete file {} is {}; only Parquet delete files and, in format version 3, deletion "
+          "vectors are supported by this version of Thalweg",
+          live.file.file_path, live.file.file_format);
+    }
   }
   for (const auto& live : files.data_files) {
-    std::string format = live.file.file_format;
-    for (char& c : format) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    if (format != "PARQUET") {
+    if (!HasFormat(live.file, "PARQUET")) {
       return Invalid(
           "data file {} is {}; only Parquet data files are supported by this version of Thalweg",
           live.file.file_path, live.file.file_format);

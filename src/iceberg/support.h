@@ -8,9 +8,9 @@
 namespace thalweg::iceberg {
 
 /// One line on why a table cannot be rewritten or appended to by this version, or OK: format
-/// versions other than 2, partitions (the default spec, or the spec of a live manifest), live
-/// delete files, data files other than Parquet. Checked before anything is written, and again
-/// against the new parent at every commit attempt.
+/// versions other than 2 and 3, partitions (the default spec, or the spec of a live manifest), data
+/// files other than Parquet, delete files other than Parquet and deletion vectors. Checked before
+/// anything is written, and again against the new parent at every commit attempt.
 arrow::Status CheckSupported(const TableMetadata& metadata, const SnapshotFiles& files);
 
 }  // namespace thalweg::iceberg

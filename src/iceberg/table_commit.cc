@@ -156,6 +156,39 @@ auto CubeMapWriter(const TableStore& store, PinnedCubes pinned,
   };
 }
 
+/// Delete files that apply to nothing once the outputs are in place of what is removed. An equality
+/// delete that came after the snapshot that was read applies to the outputs, by their sequence
+/// number; positions in files that nobody has seen yet are in no delete file.
+auto UnneededDeletesOf(const Outputs& outputs) {
+  return [&outputs](const SnapshotFiles& files,
+                    const std::vector<size_t>& removed) -> arrow::Result<std::vector<size_t>> {
+    if (files.delete_files.empty()) return std::vector<size_t>();
+    std::vector<bool> gone(files.data_files.size());
+    for (size_t position : removed) gone[position] = true;
+    std::vector<DeleteTargets::Target> kept;
+    for (size_t i = 0; i < files.data_files.size(); ++i) {
+      const LiveFile& live = files.data_files[i];
+      if (!gone[i]) kept.push_back({live.file.file_path, live.sequence_number});
+    }
+    auto all = kept;
+    for (const auto& manifest : outputs.manifests) {
+      for (const auto& added : manifest) {
+        // Without a number of its own a file is younger than every delete.
+        all.push_back({added.file.file_path, added.data_sequence_number.value_or(INT64_MAX)});
+      }
+    }
+    ARROW_ASSIGN_OR_RAISE(auto unneeded,
+                          UnneededDeletes(DeleteTargets(std::move(kept)), files.delete_files));
+    ARROW_ASSIGN_OR_RAISE(const auto by_all,
+                          UnneededDeletes(DeleteTargets(std::move(all)), files.delete_files));
+    std::erase_if(unneeded, [&](size_t i) {
+      return files.delete_files[i].file.content == FileContent::kEqualityDeletes &&
+             !std::binary_search(by_all.begin(), by_all.end(), i);
+    });
+    return unneeded;
+  };
+}
+
 /// The depth that the table has once the outputs are in place of what is removed, over the pinned
 /// snapshot's files: what the run achieves, appends that come in between left out. -1 when it
 /// cannot be told.
@@ -173,17 +206,20 @@ double DepthAfter(const SnapshotFiles& files, const CubeMap& cubes, const Schema
     layout.types.push_back(*type);
   }
   std::vector<RemovedUnit> removed_units;
-  for (const auto& live : files.data_files) {
+  const auto deleted = EstimateDeletedRows(files.data_files, files.delete_files);
+  if (!deleted.ok()) return -1;
+  for (size_t i = 0; i < files.data_files.size(); ++i) {
+    const LiveFile& live = files.data_files[i];
     if (gone.contains(live.file.file_path)) {
       removed_units.push_back(
           {live.file.file_path, live.file.record_count, live.file.file_size_in_bytes});
     } else {
-      layout.units.push_back(UnitOf(live, schema, spec.columns));
+      layout.units.push_back(UnitOf(live, (*deleted)[i].rows, schema, spec.columns));
     }
   }
   for (const auto& manifest : outputs.manifests) {
     for (const auto& added : manifest)
-      layout.units.push_back(UnitOf(LiveFile{.file = added.file}, schema, spec.columns));
+      layout.units.push_back(UnitOf(LiveFile{.file = added.file}, 0, schema, spec.columns));
   }
   ApplyCubeMap(DeriveCubeMap(cubes, removed_units, outputs.cubes, run, run.run_id), &layout);
   return MeasureLayout(layout).depth;
@@ -260,14 +296,19 @@ arrow::Result<CommitResult> IcebergTable::CommitRewrite(
     ARROW_RETURN_NOT_OK(CheckStillSupported(parent, files));
     ARROW_RETURN_NOT_OK(CheckSchemaUnchanged(parent.metadata, outputs));
     ARROW_RETURN_NOT_OK(CheckDeclarationUnchanged(parent.metadata, commit.spec));
+    ARROW_ASSIGN_OR_RAISE(const auto describer, UnitDescriber::Make(files));
     std::unordered_map<std::string_view, const LiveFile*> live;
     for (const auto& file : files.data_files) live.emplace(file.file.file_path, &file);
     for (const auto& source : sources) {
       auto it = live.find(source.id);
       if (it == live.end())
         return Conflict("data file {} was removed since the plan was made", source.id);
-      if (DescriptorOf(*it->second).json != source.json) {
-        return Conflict("data file {} is not as it was when the plan was made", source.id);
+      ARROW_ASSIGN_OR_RAISE(const auto descriptor, describer.Describe(*it->second));
+      if (descriptor.json != source.json) {
+        return Conflict(
+            "data file {} is not as it was when the plan was made, or rows of it were deleted "
+            "since",
+            source.id);
       }
     }
     return arrow::Status::OK();
@@ -275,6 +316,17 @@ arrow::Result<CommitResult> IcebergTable::CommitRewrite(
   change.statistics = CubeMapWriter(
       *store_, {loaded_.metadata_location, loaded_.metadata.current_snapshot_id(), cubes},
       &change.removed, &outputs, &run, change.commit_id);
+  change.unneeded_deletes = UnneededDeletesOf(outputs);
+  int64_t records = 0, written = 0;
+  for (const auto& source : sources) {
+    ARROW_ASSIGN_OR_RAISE(const LiveFile live, LiveFileOf(source));
+    records += live.file.record_count;
+  }
+  for (const auto& cube : outputs.cubes) written += cube.rows;
+  if (written < records) {
+    ARROW_ASSIGN_OR_RAISE(const auto delete_files, DeleteFilesAt(commit.base_snapshot));
+    change.allow_fewer_records = !delete_files.empty();
+  }
   return Finish(CommitSnapshot(*store_, change), commit.base_snapshot);
 }
 
@@ -292,6 +344,7 @@ arrow::Result<CommitResult> IcebergTable::CommitWrite(
   if (overwrite) {
     ARROW_ASSIGN_OR_RAISE(const auto files, Files());
     for (const auto& live : files->data_files) change.removed.push_back(live.file.file_path);
+    change.unneeded_deletes = UnneededDeletesOf(outputs);
   }
   change.validate = [&](const LoadedTable& parent, const SnapshotFiles& files) -> arrow::Status {
     ARROW_RETURN_NOT_OK(CheckStillSupported(parent, files));

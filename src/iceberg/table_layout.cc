@@ -1,6 +1,9 @@
 // The table as the planner sees it: units from manifest statistics, cubes and runs from the cube
 // map, history from the snapshots.
 
+#include <xxhash.h>
+
+#include <algorithm>
 #include <charconv>
 #include <unordered_map>
 
@@ -10,6 +13,7 @@
 #include "spec/property_names.h"
 #include "util/number.h"
 #include "util/status.h"
+#include "util/units.h"
 
 namespace thalweg::iceberg {
 namespace {
@@ -54,22 +58,34 @@ void SummaryDouble(const std::map<std::string, std::string>& summary, const std:
 
 }  // namespace
 
-Unit UnitOf(const LiveFile& live, const Schema& schema,
+Unit UnitOf(const LiveFile& live, int64_t deleted_rows, const Schema& schema,
             const std::vector<ClusteringColumn>& columns) {
   Unit unit;
   unit.id = live.file.file_path;
-  unit.rows = live.file.record_count;
+  const int64_t records = live.file.record_count;
+  unit.rows = std::clamp<int64_t>(records - deleted_rows, std::min<int64_t>(1, records), records);
   unit.bytes = live.file.file_size_in_bytes;
   for (const auto& column : columns) {
     const Field* field = schema.FindById(column.field_id);
     UnitColumn unknown;
     unknown.usable = false;
     unit.columns.push_back(field == nullptr ? unknown : ColumnOf(live.file, *field));
+    // Statistics count deleted rows too: brought to the live ones.
+    int64_t& nulls = unit.columns.back().null_count;
+    if (nulls > 0 && unit.rows < records) {
+      nulls = static_cast<int64_t>(static_cast<double>(nulls) / static_cast<double>(records) *
+                                   static_cast<double>(unit.rows));
+    }
   }
   return unit;
 }
 
-UnitDescriptor DescriptorOf(const LiveFile& live) {
+arrow::Result<UnitDescriber> UnitDescriber::Make(const SnapshotFiles& files) {
+  ARROW_ASSIGN_OR_RAISE(auto deletes, DeleteIndex::Make(files.delete_files));
+  return UnitDescriber(files, std::move(deletes));
+}
+
+arrow::Result<UnitDescriptor> UnitDescriber::Describe(const LiveFile& live) const {
   UnitDescriptor descriptor;
   descriptor.id = live.file.file_path;
   descriptor.rows = live.file.record_count;
@@ -79,6 +95,25 @@ UnitDescriptor DescriptorOf(const LiveFile& live) {
                          {"file-sequence-number", live.file_sequence_number},
                          {"partition-spec-id", live.partition_spec_id},
                          {"data-file", DataFileToJson(live.file)}};
+  ARROW_ASSIGN_OR_RAISE(const auto applicable,
+                        deletes_.ForDataFile(live.file.file_path, live.sequence_number));
+  std::vector<size_t> named = applicable.positions;
+  if (applicable.deletion_vector) {
+    named.push_back(*applicable.deletion_vector);
+    // Its cardinality is checked when it is read; position delete files may name a row twice.
+    descriptor.rows -= files_.delete_files[*applicable.deletion_vector].file.record_count;
+  }
+  descriptor.rows_exact = applicable.positions.empty() && applicable.equality.empty();
+  std::string text;
+  for (size_t i : named) {
+    const LiveFile& deletes = files_.delete_files[i];
+    text += fmt::format("{}\n{} {}\n", deletes.file.file_path,
+                        deletes.file.content_offset.value_or(-1), deletes.sequence_number);
+  }
+  if (!named.empty()) {
+    descriptor.json["row-deletes"] =
+        fmt::format("{} of {:016x}", named.size(), XXH3_64bits(text.data(), text.size()));
+  }
   return descriptor;
 }
 
@@ -139,7 +174,18 @@ arrow::Result<Layout> IcebergTable::MakeLayout(const std::string& snapshot_id,
     layout.types.push_back(type);
   }
   layout.units.reserve(files.data_files.size());
-  for (const auto& live : files.data_files) layout.units.push_back(UnitOf(live, schema, columns));
+  ARROW_ASSIGN_OR_RAISE(const auto deleted,
+                        EstimateDeletedRows(files.data_files, files.delete_files));
+  for (size_t i = 0; i < files.data_files.size(); ++i) {
+    layout.units.push_back(UnitOf(files.data_files[i], deleted[i].rows, schema, columns));
+  }
+  if (!files.delete_files.empty()) {
+    layout.notes.push_back(
+        fmt::format("delete files: {}; rows are counted as far as metadata tells, and `thalweg "
+                    "optimize` applies "
+                    "the deletes to what it rewrites",
+                    FormatCount(static_cast<int64_t>(files.delete_files.size()))));
+  }
   ApplyCubeMap(cubes.map, &layout);
   if (!cubes.note.empty()) layout.notes.push_back(cubes.note);
   return layout;
