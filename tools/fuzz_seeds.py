@@ -8,14 +8,17 @@ CORPUS_DIR/<fuzzer>/ gets the files of its kind.
 import base64
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table.puffin import PuffinFile
+from pyroaring import BitMap
 
 PROGRAM = Path(os.environ.get("THALWEG_BIN", Path(__file__).parents[1] / "build" / "bin")) / "thalweg"
 
@@ -56,6 +59,22 @@ def make_table(folder: Path, codec: str) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
+def position_bitmaps() -> dict[str, bytes]:
+    """Bitmaps of deletion vectors, with each kind of container."""
+    bitmaps = {}
+    for name, positions in {
+        "arrays": [BitMap([0, 7, 65536, 200_000])],
+        "bitset": [BitMap(range(0, 20_000, 2))],
+        "runs": [BitMap(range(10, 300)) | BitMap(range(70_000, 140_000))],
+        "two-keys": [BitMap(), BitMap([1, 2, 3])],
+    }.items():
+        for bitmap in positions:
+            bitmap.run_optimize()
+        parts = [struct.pack("<I", key) + bitmap.serialize() for key, bitmap in enumerate(positions)]
+        bitmaps[name] = struct.pack("<Q", len(parts)) + b"".join(parts)
+    return bitmaps
+
+
 def fuzzer_of(path: Path) -> str | None:
     if path.name.endswith(".metadata.json"):
         return "metadata_fuzz"
@@ -86,6 +105,11 @@ def main() -> None:
                     model = json.loads(path.read_text()).get("fitted")
                     if model:
                         add("fitted_fuzz", name, base64.b64decode(model))
+    for name, bitmap in position_bitmaps().items():
+        body = b"\xd1\xd3\x39\x64" + bitmap
+        blob = struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+        add("deletion_vector_fuzz", f"seed-{name}", bitmap)
+        add("deletion_vector_fuzz", f"seed-blob-{name}", blob)
 
 
 if __name__ == "__main__":
