@@ -2,6 +2,7 @@
 
 import pytest
 from rest_tools import RestLake, RestServer
+from spark_tools import sql_catalog, start_session
 from thalweg_test_tools import PROGRAM, Lake
 
 
@@ -31,3 +32,17 @@ def rest_server(tmp_path_factory):
 def rest_catalog(tmp_path, rest_server):
     """A REST catalog named "lake" with a namespace of its own, which the program finds through the environment."""
     return RestLake(tmp_path / "rest-lake", rest_server)
+
+
+@pytest.fixture(scope="session")
+def spark_session(tmp_path_factory):
+    """One local Spark for all tests."""
+    session = start_session(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark(spark_session, lake):
+    """The lake's catalog in Spark."""
+    return sql_catalog(spark_session, lake)

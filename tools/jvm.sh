@@ -9,6 +9,7 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/thalweg/jvm"
 # Pinned like the rest: without it Maven takes the newest.
 plugin=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 mkdir -p build/jvm "$cache"
+exec 9> "$cache/lock" && flock 9  # another clone may be at it
 
 # again LOG COMMAND…: runs it until it succeeds, four times at most; what it said goes into LOG.
 again() {
