@@ -1,6 +1,8 @@
 """Fixtures for tests that run the real program (see thalweg_test_tools)."""
 
 import pytest
+from rest_tools import RestLake, RestServer
+from spark_tools import sql_catalog, start_session
 from thalweg_test_tools import PROGRAM, Lake
 
 
@@ -16,3 +18,31 @@ def lake(tmp_path):
 def events(lake):
     """A declared table of eight small files that all overlap."""
     return lake.make_events()
+
+
+@pytest.fixture(scope="session")
+def rest_server(tmp_path_factory):
+    """A real REST catalog server, one for all tests."""
+    server = RestServer(tmp_path_factory.mktemp("rest"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def rest_catalog(tmp_path, rest_server):
+    """A REST catalog named "lake" with a namespace of its own, which the program finds through the environment."""
+    return RestLake(tmp_path / "rest-lake", rest_server)
+
+
+@pytest.fixture(scope="session")
+def spark_session(tmp_path_factory):
+    """One local Spark for all tests."""
+    session = start_session(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark(spark_session, lake):
+    """The lake's catalog in Spark."""
+    return sql_catalog(spark_session, lake)
