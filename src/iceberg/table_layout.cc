@@ -64,6 +64,7 @@ Unit UnitOf(const LiveFile& live, int64_t deleted_rows, const Schema& schema,
   unit.id = live.file.file_path;
   const int64_t records = live.file.record_count;
   unit.rows = std::clamp<int64_t>(records - deleted_rows, std::min<int64_t>(1, records), records);
+  unit.deleted_rows = deleted_rows;
   unit.bytes = live.file.file_size_in_bytes;
   for (const auto& column : columns) {
     const Field* field = schema.FindById(column.field_id);

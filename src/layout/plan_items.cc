@@ -110,6 +110,7 @@ std::string Describe(const std::vector<const Item*>& items, std::string_view cub
       {Item::Kind::kOversized, {fmt::format("oversized {}", cube), ""}},
       {Item::Kind::kMismatch, {std::string(cube), " of other columns"}},
       {Item::Kind::kOtherSpec, {std::string(cube), " of another order, curve, width or algorithm"}},
+      {Item::Kind::kDeleted, {fmt::format("healthy {}", cube), " with many deleted rows"}},
       {Item::Kind::kHealthy, {fmt::format("healthy {}", cube), ""}},
   };
   std::string text;

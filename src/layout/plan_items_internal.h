@@ -21,6 +21,7 @@ struct Item {
     kOversized,
     kMismatch,
     kOtherSpec,
+    kDeleted,  ///< healthy, but for a large share of deleted rows
     kHealthy
   };
   Kind kind = Kind::kUnclustered;
@@ -29,6 +30,7 @@ struct Item {
   bool useful_alone = false;
   std::vector<int> units;
   int64_t rows = 0;
+  int64_t deleted_rows = 0;
   int64_t bytes = 0;
   double gain = 0;  ///< mean over the keys of the avoidable widths
   std::string_view run_id;

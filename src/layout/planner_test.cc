@@ -244,6 +244,35 @@ TEST(MakePlan, ASecondRunHasNothingToDo) {
   }
 }
 
+TEST(MakePlan, DeletedRowsAreAReasonToRewrite) {
+  const ClusteringSpec spec = SpecOf();
+  Layout layout = LayoutOf({kIntKey, kIntKey});
+  for (int i = 0; i < 10; ++i) AddWide(&layout, 3 * kGb);
+  layout = Execute(layout, PlanOf(layout, spec), spec, Options(), "r1");
+  ASSERT_EQ(layout.cubes.size(), 3u);
+  PlanOptions full = Options();
+  full.full = true;
+  EXPECT_THAT(PlanOf(layout, spec, full).reason, HasSubstr("full rewrite would change nothing"));
+  // Three tenths of a healthy cube's rows are enough, a little less is not; --full takes any.
+  auto with_deleted = [&](int64_t live, int64_t deleted) {
+    Layout changed = layout;
+    for (const int unit : layout.cubes[1].units) {
+      changed.units[unit].rows = live;
+      changed.units[unit].deleted_rows = deleted;
+    }
+    return changed;
+  };
+  Plan plan = PlanOf(with_deleted(70, 30), spec);
+  ASSERT_EQ(plan.selections.size(), 1u);
+  EXPECT_EQ(plan.selections[0].units, layout.cubes[1].units);
+  EXPECT_EQ(plan.selections[0].reason, "1 healthy cube with many deleted rows");
+  plan = PlanOf(with_deleted(71, 29), spec);
+  EXPECT_THAT(plan.selections, IsEmpty());
+  EXPECT_EQ(plan.reason, "all units are in healthy cubes");
+  plan = PlanOf(with_deleted(99, 1), spec, full);
+  EXPECT_EQ(plan.units_selected, static_cast<int64_t>(layout.units.size()));
+}
+
 TEST(MakePlan, FullTakesEverythingOnce) {
   const ClusteringSpec spec = SpecOf();
   ClusteringSpec other = spec;

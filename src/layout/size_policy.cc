@@ -15,6 +15,15 @@
 namespace thalweg {
 namespace {
 
+/// A healthy cube is rewritten when this share of its rows is deleted.
+constexpr double kDeletedShare = 0.3;
+
+bool ManyAreDeleted(const Item& item) {
+  return static_cast<double>(item.deleted_rows) >=
+             kDeletedShare * static_cast<double>(item.rows + item.deleted_rows) &&
+         item.deleted_rows > 0;
+}
+
 arrow::Result<std::vector<Item>> MakeItems(const Layout& layout, const ClusteringSpec& spec,
                                            bool full) {
   std::vector<Item> items;
@@ -29,6 +38,7 @@ arrow::Result<std::vector<Item>> MakeItems(const Layout& layout, const Clusterin
       in_cube[unit] = 1;
       item.units.push_back(unit);
       item.rows += layout.units[unit].rows;
+      item.deleted_rows += layout.units[unit].deleted_rows;
       item.bytes += layout.units[unit].bytes;
     }
     if (item.units.empty()) continue;
@@ -38,7 +48,7 @@ arrow::Result<std::vector<Item>> MakeItems(const Layout& layout, const Clusterin
     switch (HealthOf(item.bytes, cube.field_ids, cube.spec_id, spec, &other_spec)) {
       case CubeHealth::kPartial:
         item.kind = Item::Kind::kPartial;
-        item.useful_alone = !same_set || (full && other_spec);
+        item.useful_alone = !same_set || (full && other_spec) || ManyAreDeleted(item);
         break;
       case CubeHealth::kOversized:
         item.kind = item.rows > 1 ? Item::Kind::kOversized : Item::Kind::kHealthy;
@@ -50,7 +60,9 @@ arrow::Result<std::vector<Item>> MakeItems(const Layout& layout, const Clusterin
         item.useful_alone = true;
         break;
       case CubeHealth::kHealthy:
-        item.kind = other_spec ? Item::Kind::kOtherSpec : Item::Kind::kHealthy;
+        item.kind = other_spec             ? Item::Kind::kOtherSpec
+                    : ManyAreDeleted(item) ? Item::Kind::kDeleted
+                                           : Item::Kind::kHealthy;
         item.useful_alone = true;
         break;
     }
@@ -68,8 +80,9 @@ arrow::Result<std::vector<Item>> MakeItems(const Layout& layout, const Clusterin
   return items;
 }
 
-/// The table is the output of one run with the declared spec, no cube is too large, and there are
-/// about as many files as the target size asks for: sorting it again would change nothing.
+/// The table is the output of one run with the declared spec, no row of it is deleted, no cube is
+/// too large, and there are about as many files as the target size asks for: sorting it again would
+/// change nothing.
 bool IsPerfect(const Layout& layout, const std::vector<Item>& items, const ClusteringSpec& spec,
                const PlanOptions& options) {
   const std::string spec_id = spec.SpecId();
@@ -77,6 +90,7 @@ bool IsPerfect(const Layout& layout, const std::vector<Item>& items, const Clust
   for (const Unit& unit : layout.units) {
     bytes += unit.bytes;
     rows += unit.rows;
+    if (unit.deleted_rows > 0) return false;
   }
   const double files = static_cast<double>(layout.units.size());
   const double asked = PredictUnits(rows, bytes, spec, options);
@@ -119,7 +133,8 @@ arrow::Result<std::vector<Item>> CubeCandidates(const Layout& layout, const Clus
   std::string_view partial_run;
   for (Item& item : all) {
     const bool by_size = item.kind == Item::Kind::kUnclustered ||
-                         item.kind == Item::Kind::kPartial || item.kind == Item::Kind::kOversized;
+                         item.kind == Item::Kind::kPartial || item.kind == Item::Kind::kOversized ||
+                         item.kind == Item::Kind::kDeleted;
     const bool by_full = options.full && (everything_fits || item.kind != Item::Kind::kHealthy);
     if (!by_size && !by_full) continue;
     if (item.kind == Item::Kind::kPartial) {

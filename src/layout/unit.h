@@ -32,13 +32,14 @@ struct Stamp {
 
 /// An Iceberg data file or a Lance fragment.
 struct Unit {
-  std::string id;  ///< path or fragment id: unique within the table
-  int64_t rows = 0;
+  std::string id;                   ///< path or fragment id: unique within the table
+  int64_t rows = 0;                 ///< live
   int64_t bytes = 0;                ///< encoded
   std::vector<UnitColumn> columns;  ///< one per key column of the description
   std::optional<Stamp> stamp;
   /// Units of different classes cannot be sorted as one (indexes cover some and not others).
   int rewrite_class = 0;
+  int64_t deleted_rows = 0;  ///< about how many rows, beside `rows`, would go by rewriting it
 };
 
 /// What a run knew of one key column when it sorted: the quantiles behind the widths.
