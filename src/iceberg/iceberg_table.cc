@@ -8,6 +8,7 @@
 #include "iceberg/iceberg_table_internal.h"
 #include "iceberg/parquet_reader.h"
 #include "iceberg/parquet_writer.h"
+#include "iceberg/row_deletes.h"
 #include "iceberg/support.h"
 #include "spec/property_names.h"
 #include "table/run_tag.h"
@@ -47,6 +48,22 @@ class IcebergOutputFile : public OutputFile {
   const std::string cube_id_;
   const int32_t schema_id_;
 };
+
+/// The rows of data files, without deletes applied.
+arrow::Result<std::unique_ptr<RowSource>> ScanFiles(const TableStore& store,
+                                                    const TableMetadata& metadata,
+                                                    std::vector<DataFile> files,
+                                                    MemoryAccount* memory) {
+  ARROW_ASSIGN_OR_RAISE(const Schema schema, metadata.CurrentSchema());
+  ScanOptions options;
+  ARROW_ASSIGN_OR_RAISE(options.name_mapping, NameMapping::FromProperties(metadata.properties()));
+  // Each thread holds a batch, in buffers of up to twice its size while it is decoded. Reading back
+  // for verification has no account and goes on beside the sort.
+  options.max_batch_bytes = memory == nullptr ? kLeastBatchBytes
+                                              : std::clamp(memory->limit() / 16, kLeastBatchBytes,
+                                                           options.max_batch_bytes);
+  return ScanParquetFiles(store.io(), schema, std::move(files), memory, options);
+}
 
 }  // namespace
 
@@ -214,23 +231,23 @@ arrow::Result<std::vector<UnitDescriptor>> IcebergTable::Describe(
 
 arrow::Result<std::unique_ptr<RowSource>> IcebergTable::Scan(
     const std::vector<UnitDescriptor>& units, MemoryAccount* memory) const {
-  ARROW_ASSIGN_OR_RAISE(const Schema schema, loaded_.metadata.CurrentSchema());
   std::vector<DataFile> files;
-  files.reserve(units.size());
+  std::vector<LiveFile> live;
   for (const auto& unit : units) {
-    ARROW_ASSIGN_OR_RAISE(const Json* json, GetObject(unit.json, "data-file", "unit " + unit.id));
-    ARROW_ASSIGN_OR_RAISE(DataFile file, DataFileFromJson(*json));
-    files.push_back(std::move(file));
+    const std::string what = "unit " + unit.id;
+    ARROW_ASSIGN_OR_RAISE(const Json* json, GetObject(unit.json, "data-file", what));
+    ARROW_ASSIGN_OR_RAISE(files.emplace_back(), DataFileFromJson(*json));
+    live.emplace_back().file = files.back();
+    ARROW_ASSIGN_OR_RAISE(live.back().sequence_number,
+                          GetInt64(unit.json, "sequence-number", what));
   }
-  ScanOptions options;
-  ARROW_ASSIGN_OR_RAISE(options.name_mapping,
-                        NameMapping::FromProperties(loaded_.metadata.properties()));
-  // Each thread holds a batch, in buffers of up to twice its size while it is decoded. Reading back
-  // for verification has no account and goes on beside the sort.
-  options.max_batch_bytes = memory == nullptr ? kLeastBatchBytes
-                                              : std::clamp(memory->limit() / 16, kLeastBatchBytes,
-                                                           options.max_batch_bytes);
-  return ScanParquetFiles(store_->io(), schema, std::move(files), memory, options);
+  ARROW_ASSIGN_OR_RAISE(const auto snapshot, Files());
+  if (snapshot->delete_files.empty()) return ScanFiles(*store_, loaded_.metadata, files, memory);
+  ARROW_ASSIGN_OR_RAISE(auto deleted,
+                        LoadRowDeletes(store_->io(), loaded_.metadata, std::move(live),
+                                       snapshot->delete_files, memory));
+  ARROW_ASSIGN_OR_RAISE(auto source, ScanFiles(*store_, loaded_.metadata, files, memory));
+  return FilterDeletedRows(std::move(source), std::move(deleted), memory);
 }
 
 arrow::Result<std::unique_ptr<OutputFile>> IcebergTable::NewOutputFile(const OutputContext& context,
@@ -260,7 +277,10 @@ arrow::Result<std::unique_ptr<OutputFile>> IcebergTable::NewOutputFile(const Out
 }
 
 arrow::Result<std::unique_ptr<RowSource>> IcebergTable::ReadBack(const OutputUnit& unit) const {
-  return Scan({UnitDescriptor{unit.id, unit.rows, unit.bytes, unit.json}}, nullptr);
+  // Not committed: no delete of the table applies to it.
+  ARROW_ASSIGN_OR_RAISE(const Json* json, GetObject(unit.json, "data-file", "unit " + unit.id));
+  ARROW_ASSIGN_OR_RAISE(DataFile file, DataFileFromJson(*json));
+  return ScanFiles(*store_, loaded_.metadata, {std::move(file)}, nullptr);
 }
 
 arrow::Status IcebergTable::CheckOutput(const OutputUnit& unit) const {
