@@ -4,6 +4,8 @@ Files are written with pyarrow and pyroaring; thalweg_iceberg_test in $THALWEG_B
 """
 
 import dataclasses
+import datetime as dt
+import decimal
 import json
 import math
 import random
@@ -22,6 +24,7 @@ from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
 from pyiceberg.table.puffin import PuffinFile
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.typedef import Record
+from pyiceberg.types import DecimalType, DoubleType, LongType, StringType
 from pyroaring import BitMap
 from thalweg_test_tools import local_path, needs_interop, run_interop
 
@@ -187,12 +190,32 @@ def comparable(value):
     return value
 
 
+def values_by_id(rows: pa.Table) -> list[dict]:
+    """Each row's values by field id, those within structs too."""
+
+    def leaves(declared: pa.Field, value, found: dict) -> None:
+        if pa.types.is_struct(declared.type):
+            for child in declared.type:
+                leaves(child, None if value is None else value[child.name], found)
+        else:
+            found[int(declared.metadata[b"PARQUET:field_id"])] = comparable(value)
+
+    result = []
+    for row in rows.to_pylist():
+        found = {}
+        for declared in rows.schema:
+            leaves(declared, row[declared.name], found)
+        result.append(found)
+    return result
+
+
 def left_over(data: list[File], deletes: list[File]) -> list[list]:
     """Path, position and id of the rows that the rules leave, one by one."""
+    keys = {id(delete): values_by_id(delete.rows) for delete in deletes if delete.rows}
     left = []
     for file in data:
         vector = [d for d in deletes if d.file["file_format"] == "PUFFIN" and file.path in d.targets]
-        for position, row in enumerate(file.rows.to_pylist()):
+        for position, row in enumerate(values_by_id(file.rows)):
             gone = False
             for delete in deletes:
                 number = delete.sequence_number
@@ -201,10 +224,9 @@ def left_over(data: list[File], deletes: list[File]) -> list[list]:
                     ignored = bool(vector) and delete not in vector
                     gone |= named and not ignored and file.sequence_number <= number
                 elif file.sequence_number < number:
-                    for key in delete.rows.to_pylist():
-                        gone |= all(comparable(row[name]) == comparable(key[name]) for name in key)
+                    gone |= any(all(row.get(n) == value for n, value in key.items()) for key in keys[id(delete)])
             if not gone:
-                left.append([file.path, position, row["id"]])
+                left.append([file.path, position, row[1]])
     return sorted(left)
 
 
@@ -233,22 +255,19 @@ class World:
     def equality_file(self, number: int, keys: pa.Table, stats: bool = True) -> File:
         path = self.path("eq")
         pq.write_table(keys, path)
-        ids = [int(f.metadata[b"PARQUET:field_id"]) for f in keys.schema]
+        ids = list(values_by_id(keys)[0])
         more = statistics(keys) if stats else {}
         return File(number, describe(path, EQUALITY, keys.num_rows, equality_ids=ids, **more), keys)
 
     def rows(self, dice: random.Random, count: int, columns: list[str] | None = None) -> pa.Table:
         """Random rows with many equal values; the id alone is unique."""
-        from datetime import date
-        from decimal import Decimal
-
         choices = {
             "a": [None, 0, -1, 1, 2, 3, 2**31 - 1],
             "s": [None, "", "a", "b", "aa", "größe", "x" * 40],
             "d": [None, 0.0, -0.0, 1.5, math.nan, math.inf, -2.0],
             "ok": [None, True, False],
-            "day": [None, date(1970, 1, 1), date(1969, 12, 31), date(2024, 2, 29)],
-            "amount": [None, Decimal("0.00"), Decimal("-1.25"), Decimal("1234567.89"), Decimal("3.00")],
+            "day": [None, dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(2024, 2, 29)],
+            "amount": [None, *map(decimal.Decimal, ("0.00", "-1.25", "1234567.89", "3.00"))],
         }
         values = {name: [dice.choice(of) for _ in range(count)] for name, of in choices.items()}
         values["id"] = list(range(self.next_id, self.next_id + count))
@@ -262,10 +281,14 @@ def world(tmp_path):
     return World(tmp_path)
 
 
-def path_bounds(targets: dict[str, set[int]]) -> dict:
+def path_bounds(targets: dict[str, set[int]], truncated: bool = False) -> dict:
+    lower, upper = min(targets), max(targets)
+    if truncated:
+        cut = len(upper) - 3
+        lower, upper = lower[: len(lower) - 3], upper[: cut - 1] + chr(ord(upper[cut - 1]) + 1)
     return {
-        "lower_bounds": {str(PATH_ID): min(targets).encode().hex()},
-        "upper_bounds": {str(PATH_ID): max(targets).encode().hex()},
+        "lower_bounds": {str(PATH_ID): lower.encode().hex()},
+        "upper_bounds": {str(PATH_ID): upper.encode().hex()},
     }
 
 
@@ -278,7 +301,7 @@ def random_deletes(world: World, dice: random.Random, data: list[File]) -> list[
     for _ in range(dice.randint(0, 4)):  # of several files, some of which are not live
         chosen = dice.sample(data, dice.randint(1, len(data)))
         targets = {file.path: some_positions(file) for file in chosen} | {str(world.files / "data-gone"): {0, 5}}
-        more = path_bounds(targets) if dice.random() < 0.5 else {}
+        more = dice.choice([{}, path_bounds(targets), path_bounds(targets, truncated=True)])
         deletes.append(positions_file(world.path("pos"), dice.randint(1, 12), targets, **more))
     for _ in range(dice.randint(0, 4)):  # of one file
         file = dice.choice(data)
@@ -356,6 +379,140 @@ def test_dense_and_far_positions(world):
         left = {position for p, position, _ in result["rows"] if p == vector.referenced_data_file}
         assert left == set(range(300_000)) - deleted
     assert result["estimates"][data[1].path] == [1, True]
+
+
+def test_deletes_and_files_of_older_schemas(world):
+    """Keys are compared by field id in the current type; dropped columns count, columns that are not there are NULL."""
+    old = pa.schema(
+        [
+            field("id", pa.int64(), 1),
+            field("a", pa.int32(), 2),
+            field("f", pa.float32(), 3),
+            field("amount", pa.decimal128(5, 2), 4),
+            field("b", pa.string(), 5),
+            field("st", pa.struct([field("x", pa.int32(), 7), field("y", pa.string(), 8)]), 6),
+        ]
+    )
+    world.catalog.create_table("ns.evolved", schema=old)
+    table = world.catalog.load_table("ns.evolved")
+    assert [f.field_id for f in table.schema().fields] == [1, 2, 3, 4, 5, 6]
+    assert [f.field_id for f in table.schema().find_field("st").field_type.fields] == [7, 8]
+    with table.update_schema() as update:
+        update.delete_column("b")
+        update.update_column("a", LongType())
+        update.update_column("f", DoubleType())
+        update.update_column("amount", DecimalType(18, 2))
+        update.rename_column("st.y", "z")
+    with table.update_schema() as update:
+        update.add_column("b", LongType())
+        update.add_column("st.x2", StringType())
+        update.delete_column("st.x")
+    new = pa.schema(
+        [
+            field("f", pa.float64(), 3),
+            field("id", pa.int64(), 1),
+            field("a", pa.int64(), 2),
+            field("amount", pa.decimal128(18, 2), 4),
+            field("st", pa.struct([field("z", pa.string(), 8), field("x2", pa.string(), 10)]), 6),
+            field("b", pa.int64(), 9),
+        ]
+    )
+    table.refresh()
+    assert table.schema().find_field("b").field_id == 9
+    assert table.schema().find_field("st.x2").field_id == 10
+    dice = random.Random(9)
+    numbers = [None, 0, 1, -1, 7]
+
+    def old_rows(count: int) -> pa.Table:
+        rows = [
+            {
+                "id": world.next_id + i,
+                "a": dice.choice(numbers),
+                "f": dice.choice([None, 0.1, math.nan, 0.0, -0.0]),
+                "amount": dice.choice([None, decimal.Decimal("1.25"), decimal.Decimal("-999.99")]),
+                "b": dice.choice([None, "p", "q"]),
+                "st": dice.choice([None, {"x": 1, "y": "p"}, {"x": None, "y": "q"}, {"x": 2, "y": None}]),
+            }
+            for i in range(count)
+        ]
+        world.next_id += count
+        return pa.Table.from_pylist(rows, schema=old)
+
+    def new_rows(count: int) -> pa.Table:
+        rows = [
+            {
+                "id": world.next_id + i,
+                "a": dice.choice([*numbers, 2**40]),
+                "f": dice.choice([None, 0.1, struct.unpack("f", struct.pack("f", 0.1))[0], math.nan, 0.0, -0.0]),
+                "amount": dice.choice([None, decimal.Decimal("1.25"), decimal.Decimal("12345678.90")]),
+                "b": dice.choice(numbers),
+                "st": dice.choice([None, {"z": "p", "x2": "q"}, {"z": None, "x2": None}]),
+            }
+            for i in range(count)
+        ]
+        world.next_id += count
+        return pa.Table.from_pylist(rows, schema=new)
+
+    data = [
+        world.data_file(n, rows, stats=False) for n, rows in ((1, old_rows(80)), (2, new_rows(80)), (5, old_rows(80)))
+    ]
+    of_y = pa.schema([field("st", pa.struct([field("y", pa.string(), 8)]), 6)])
+    of_x = pa.schema([field("st", pa.struct([field("x", pa.int32(), 7)]), 6)])
+    of_x2 = pa.schema([field("st", pa.struct([field("x2", pa.string(), 10)]), 6)])
+    cases = {
+        "narrow keys": [old.field("a")],
+        "wide keys": [new.field("a")],
+        "narrow floats": [old.field("f")],
+        "wide floats": [new.field("f")],
+        "decimals": [old.field("amount"), new.field("a")],
+        "a dropped column": [old.field("b")],
+        "dropped and new columns of one name": [old.field("b"), new.field("b")],
+        "a column that old files do not have": [new.field("b")],
+        "within a struct": [of_y.field("st")],
+        "dropped from a struct": [of_x.field("st"), old.field("a")],
+        "new in a struct": [of_x2.field("st")],
+    }
+    for name, fields in cases.items():
+        values = {
+            2: [7, None],
+            3: [struct.unpack("f", struct.pack("f", 0.1))[0], -0.0],
+            4: [decimal.Decimal("1.25"), None],
+            5: ["p", None],
+            9: [None, 1],
+            6: {"x": [{"x": 1}, None], "y": [{"y": "p"}, {"y": None}], "x2": [{"x2": "q"}, None]},
+        }
+        columns = []
+        for declared in fields:
+            of_field = values[int(declared.metadata[b"PARQUET:field_id"])]
+            if isinstance(of_field, dict):
+                of_field = of_field[declared.type[0].name]
+            columns.append(pa.array(of_field, declared.type))
+        # Two columns of one name are no table that pyarrow writes by name: by position it does.
+        keys = pa.Table.from_arrays(columns, schema=pa.schema([f.with_name(f"c{i}") for i, f in enumerate(fields)]))
+        deletes = [world.equality_file(4, keys, stats=False)]
+        expected = left_over(data, deletes)
+        result = ask(world.folder, table.metadata_location, data, deletes)
+        assert sorted(result["rows"]) == expected, name
+        assert 0 < result["deleted"] == 240 - len(expected), name
+        assert {row[0] for row in expected} >= {data[2].path}, name
+
+
+def test_what_is_refused(world):
+    """One line that names the file, and no rows."""
+    rows = world.rows(random.Random(1), 10)
+    data = [world.data_file(1, rows)]
+    keys = rows.select(["a"])
+    lacking = world.equality_file(2, keys)
+    lacking.file["equality_ids"] = [2, 3]  # a field that would be read as NULL
+    truncated = world.equality_file(2, keys)
+    Path(truncated.path).write_bytes(Path(truncated.path).read_bytes()[:-20])
+    bare = world.equality_file(2, keys)
+    pq.write_table(keys.cast(pa.schema([("a", pa.int32())])), bare.path)
+    bare.file["file_size_in_bytes"] = Path(bare.path).stat().st_size
+    for broken in (lacking, truncated, bare):
+        with pytest.raises(AssertionError, match=Path(broken.path).name):
+            ask(world.folder, world.table.metadata_location, data, [broken])
+        assert not (world.folder / "result.json").exists()
 
 
 def commit_deletes(table, file: File) -> None:

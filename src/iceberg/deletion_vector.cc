@@ -219,7 +219,8 @@ arrow::Result<Roaring> ParseDeletionVector(std::string_view blob, int64_t rows, 
   return positions;
 }
 
-arrow::Result<Roaring> ReadDeletionVector(const FileIO& io, const DataFile& vector, int64_t rows) {
+arrow::Result<Roaring> ReadDeletionVector(const FileIO& io, const DataFile& vector, int64_t rows,
+                                          MemoryAccount* memory) {
   if (!vector.content_offset || !vector.content_size_in_bytes) {
     return Invalid("deletion vector {}: its manifest entry has no content offset or size",
                    vector.file_path);
@@ -235,6 +236,7 @@ arrow::Result<Roaring> ReadDeletionVector(const FileIO& io, const DataFile& vect
       size > INT32_MAX) {
     return Invalid("{}: {} bytes do not lie in a file of {}", what, size, file_size);
   }
+  const Reservation held(memory, size);
   ARROW_ASSIGN_OR_RAISE(const auto blob, input->ReadAt(offset, size));
   return ParseDeletionVector(
       {reinterpret_cast<const char*>(blob->data()), static_cast<size_t>(blob->size())}, rows,

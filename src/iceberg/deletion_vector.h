@@ -9,6 +9,7 @@
 
 #include "iceberg/data_file.h"
 #include "iceberg/file_io.h"
+#include "util/memory.h"
 
 namespace thalweg::iceberg {
 
@@ -28,7 +29,9 @@ arrow::Result<Roaring> ParsePositionBitmap(std::string_view bitmap, int64_t rows
                                            const std::string& what);
 
 /// Reads the blob that a delete file of format PUFFIN points to (content_offset,
-/// content_size_in_bytes), and nothing else of the file: its footer says the same again.
-arrow::Result<Roaring> ReadDeletionVector(const FileIO& io, const DataFile& vector, int64_t rows);
+/// content_size_in_bytes), and nothing else of the file: its footer says the same again. The blob
+/// is reserved on `memory` (may be null) meanwhile.
+arrow::Result<Roaring> ReadDeletionVector(const FileIO& io, const DataFile& vector, int64_t rows,
+                                          MemoryAccount* memory);
 
 }  // namespace thalweg::iceberg

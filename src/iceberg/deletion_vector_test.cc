@@ -172,16 +172,16 @@ TEST(DeletionVector, ReadFromAFile) {
   vector.file_format = "PUFFIN";
   vector.referenced_data_file = "x";
   vector.record_count = 291;
-  EXPECT_FALSE(ReadDeletionVector(io, vector, 70001).ok());  // no offset
+  EXPECT_FALSE(ReadDeletionVector(io, vector, 70001, nullptr).ok());  // no offset
   vector.content_offset = 4 + kArrays.size();
   vector.content_size_in_bytes = kRuns.size();
-  ASSERT_OK_AND_ASSIGN(auto positions, ReadDeletionVector(io, vector, 70001));
+  ASSERT_OK_AND_ASSIGN(auto positions, ReadDeletionVector(io, vector, 70001, nullptr));
   EXPECT_EQ(positions.cardinality(), 291u);
   for (auto [offset, size] : std::vector<std::pair<int64_t, int64_t>>{
            {-1, 10}, {4, -1}, {4, 1 << 20}, {INT64_MAX, INT64_MAX}, {5, 54}, {4, INT64_MAX}}) {
     vector.content_offset = offset;
     vector.content_size_in_bytes = size;
-    const auto refused = ReadDeletionVector(io, vector, 70001);
+    const auto refused = ReadDeletionVector(io, vector, 70001, nullptr);
     ASSERT_FALSE(refused.ok());
     EXPECT_THAT(refused.status().message(), HasSubstr(vector.file_path));
   }

@@ -117,7 +117,9 @@ using Ranges = std::vector<FieldRange>;
 
 Ranges RangesOf(const DataFile& file, const std::vector<const Field*>& fields) {
   Ranges ranges;
-  for (const Field* field : fields) ranges.push_back(RangeOf(file, *field));
+  for (const Field* field : fields) {
+    ranges.push_back(field == nullptr ? FieldRange() : RangeOf(file, *field));
+  }
   return ranges;
 }
 
@@ -164,7 +166,8 @@ class Group {
         memory_(memory),
         options_(options),
         hasher_(columns_.ways, Seed()) {
-    scan_options_.max_batch_bytes = kBatchBytes;
+    delete_scan_.max_batch_bytes = data_scan_.max_batch_bytes = kBatchBytes;
+    data_scan_.name_mapping = options.name_mapping;
   }
 
   arrow::Status Apply(const std::vector<const LiveFile*>& delete_files) {
@@ -264,7 +267,7 @@ class Group {
     }
     ARROW_RETURN_NOT_OK(CheckFieldsPresent(*io_, deletes.file.file_path, ids_));
     ARROW_ASSIGN_OR_RAISE(auto source, ScanParquetFiles(io_, columns_.projection, {deletes.file},
-                                                        memory_, scan_options_));
+                                                        memory_, delete_scan_));
     const uint32_t rank = Rank(deletes.sequence_number);
     std::vector<XXH128_hash_t> hashes;
     for (int part = 0; part < source->num_parts(); ++part) {
@@ -305,7 +308,7 @@ class Group {
     }
     if (files.empty()) return arrow::Status::OK();
     ARROW_ASSIGN_OR_RAISE(auto source, ScanParquetFiles(io_, columns_.projection, std::move(files),
-                                                        memory_, scan_options_));
+                                                        memory_, data_scan_));
     SharedStatus shared;
     std::atomic<int> next_part{0};
     const int threads = std::max(1, std::min(options_.threads, source->num_parts()));
@@ -345,7 +348,7 @@ class Group {
   MemoryAccount* const memory_;
   const EqualityDeleteOptions& options_;
   const EqualityHasher hasher_;
-  ScanOptions scan_options_;
+  ScanOptions delete_scan_, data_scan_;
   std::vector<int64_t> numbers_;  ///< sequence numbers of the delete files, ascending
   bool compare_bounds_ = false;
   std::vector<Ranges> data_ranges_;
@@ -392,13 +395,12 @@ arrow::Result<EqualityColumns> FindEqualityColumns(const std::vector<int32_t>& i
   for (int32_t id : ids) {
     std::vector<int> way;
     FindWay(columns.projection.fields, id, &way);
-    columns.ways.push_back(std::move(way));
+    const Field* field = nullptr;
     for (const Schema* schema : newest_first) {
-      if (const Field* field = schema->FindById(id); field != nullptr) {
-        columns.fields.push_back(field);
-        break;
-      }
+      if (way.size() == 1 && field == nullptr) field = schema->FindById(id);
     }
+    columns.fields.push_back(field);
+    columns.ways.push_back(std::move(way));
   }
   return columns;
 }

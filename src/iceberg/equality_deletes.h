@@ -9,6 +9,7 @@
 
 #include "iceberg/deleted_positions.h"
 #include "iceberg/file_io.h"
+#include "iceberg/name_mapping.h"
 #include "iceberg/schema.h"
 
 namespace thalweg::iceberg {
@@ -19,6 +20,8 @@ struct EqualityDeleteOptions {
   /// files' equality columns.
   int64_t table_bytes = int64_t{256} << 20;
   arrow::StopToken stop = arrow::StopToken::Unstoppable();
+  /// For data files without field ids; delete files have them.
+  std::shared_ptr<const NameMapping> name_mapping;
 };
 
 /// The columns that an equality delete file compares by.
@@ -28,7 +31,9 @@ struct EqualityColumns {
   Schema projection;
   /// The way to each field, as EqualityHasher takes it; in the order of the ids.
   std::vector<std::vector<int>> ways;
-  std::vector<const Field*> fields;  ///< in the same order; of the schemas that were given
+  /// In the same order, of the schemas that were given; null within structs, where writers do not
+  /// agree on what counts as null.
+  std::vector<const Field*> fields;
 };
 /// Fields by id, in the type that the current schema gives them. One that it no longer has is taken
 /// from the newest schema that does (`schemas`, oldest first). Refused with one line: no ids at
@@ -38,7 +43,7 @@ arrow::Result<EqualityColumns> FindEqualityColumns(const std::vector<int32_t>& i
                                                    const std::vector<Schema>& schemas);
 
 /// False when no row of the data file can equal a row of the delete file, as bounds and null counts
-/// of the fields tell. Sequence numbers are not looked at.
+/// of the fields (null: any) tell. Sequence numbers are not looked at.
 bool MayMeet(const DataFile& data, const DataFile& deletes,
              const std::vector<const Field*>& fields);
 

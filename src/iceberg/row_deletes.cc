@@ -46,10 +46,9 @@ arrow::Result<std::vector<bool>> AddDeletionVectors(const FileIO& io, const Dele
       options.threads, static_cast<int64_t>(found.size()), [&](int64_t i) -> arrow::Status {
         ARROW_RETURN_NOT_OK(options.stop.Poll());
         const auto [data, vector] = found[static_cast<size_t>(i)];
-        const DataFile& file = delete_files[vector].file;
-        const Reservation held(memory, file.content_size_in_bytes.value_or(0));
-        ARROW_ASSIGN_OR_RAISE(
-            Roaring rows, ReadDeletionVector(io, file, positions->file(data).file.record_count));
+        ARROW_ASSIGN_OR_RAISE(Roaring rows,
+                              ReadDeletionVector(io, delete_files[vector].file,
+                                                 positions->file(data).file.record_count, memory));
         positions->Add(data, std::move(rows));
         return arrow::Status::OK();
       }));
@@ -117,12 +116,16 @@ class FilteredStream : public RowStream {
     auto* address = reinterpret_cast<uint64_t*>(addresses->mutable_data());
     const auto begin = static_cast<uint32_t>(batch.first_address);
     const int64_t rows = batch.batch->num_rows();
-    auto deleted = positions.begin();
-    deleted.equalorlarger(begin);
+    std::vector<uint32_t> deleted(static_cast<size_t>(rows - count));
+    roaring_uint32_iterator_t at;
+    roaring_init_iterator(&positions.roaring, &at);
+    roaring_move_uint32_iterator_equalorlarger(&at, begin);
+    roaring_read_uint32_iterator(&at, deleted.data(), static_cast<uint32_t>(deleted.size()));
+    size_t next = 0;
     int64_t kept = 0;
     for (int64_t row = 0; row < rows; ++row) {
-      if (deleted != positions.end() && *deleted == begin + static_cast<uint64_t>(row)) {
-        ++deleted;
+      if (next < deleted.size() && deleted[next] - begin == static_cast<uint64_t>(row)) {
+        ++next;
         continue;
       }
       if (kept == count) return Invalid("the positions of deleted rows changed");
@@ -200,6 +203,8 @@ arrow::Result<std::shared_ptr<const DeletedPositions>> LoadRowDeletes(
     EqualityDeleteOptions equality_options;
     equality_options.threads = options.threads;
     equality_options.stop = options.stop;
+    ARROW_ASSIGN_OR_RAISE(equality_options.name_mapping,
+                          NameMapping::FromProperties(metadata.properties()));
     equality_options.table_bytes = TableBytes(options, memory);
     ARROW_RETURN_NOT_OK(ApplyEqualityDeletes(io, current, schemas, equality, positions.get(),
                                              memory, equality_options));
