@@ -5,7 +5,7 @@ export THALWEG_BIN ?= $(CURDIR)/build/bin
 # Share of each random campaign's full size: make test runs a tenth, make soak all of it.
 SCALE ?= 0.1
 
-.PHONY: all setup build bridge test soak demo demo-lance bench lint format sanitize fuzz install clean
+.PHONY: all setup build bridge jvm test soak demo demo-lance bench lint format sanitize fuzz install clean
 
 all: build bridge
 
@@ -21,11 +21,15 @@ build: setup
 bridge: build
 	@tools/bridge.sh
 
-test: build bridge
+# What the tests with Spark and a REST catalog run on.
+jvm: setup
+	@tools/jvm.sh
+
+test: build bridge jvm
 	@ctest --test-dir build --output-on-failure --parallel $(JOBS) --label-exclude soak
 	@THALWEG_CAMPAIGN_SCALE=$(SCALE) $(PYTHON) -m pytest -q test
 
-soak: build bridge
+soak: build bridge jvm
 	@ctest --test-dir build --output-on-failure --parallel $(JOBS)
 	@THALWEG_CAMPAIGN_SCALE=1 $(PYTHON) -m pytest -q -s test -m "campaign"
 

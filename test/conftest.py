@@ -1,6 +1,7 @@
 """Fixtures for tests that run the real program (see thalweg_test_tools)."""
 
 import pytest
+from rest_tools import RestLake, RestServer
 from thalweg_test_tools import PROGRAM, Lake
 
 
@@ -16,3 +17,17 @@ def lake(tmp_path):
 def events(lake):
     """A declared table of eight small files that all overlap."""
     return lake.make_events()
+
+
+@pytest.fixture(scope="session")
+def rest_server(tmp_path_factory):
+    """A real REST catalog server, one for all tests."""
+    server = RestServer(tmp_path_factory.mktemp("rest"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def rest_catalog(tmp_path, rest_server):
+    """A REST catalog named "lake" with a namespace of its own, which the program finds through the environment."""
+    return RestLake(tmp_path / "rest-lake", rest_server)

@@ -144,6 +144,8 @@ def make_rows(count: int, seed: int) -> pa.Table:
 class Lake:
     """A PyIceberg SQL catalog "lake" with the namespace "db"; commands run with it in their environment."""
 
+    namespace = "db"
+
     def __init__(self, folder: Path):
         self.folder = folder
         self.home = folder / "home"
@@ -151,7 +153,7 @@ class Lake:
         self.uri = f"sqlite:///{folder}/catalog.db"
         self.warehouse = f"file://{folder}/warehouse"
         self.catalog = SqlCatalog("lake", uri=self.uri, warehouse=self.warehouse)
-        self.catalog.create_namespace("db")
+        self.catalog.create_namespace(self.namespace)
         self.environment = clean_environment(
             self.home, PYICEBERG_CATALOG__LAKE__URI=self.uri, PYICEBERG_CATALOG__LAKE__WAREHOUSE=self.warehouse
         )
@@ -174,11 +176,15 @@ class Lake:
         assert done.json["format"] == f"thalweg.{arguments[0]}/1"
         return done.json
 
+    def address(self, name: str = "events") -> str:
+        """What the program calls a table."""
+        return f"lake.{self.namespace}.{name}"
+
     def table(self, name: str = "events") -> Table:
-        return self.catalog.load_table(f"db.{name}")
+        return self.catalog.load_table((self.namespace, name))
 
     def make_table(self, name: str, schema: pa.Schema, properties: dict[str, str] | None = None, **options) -> Table:
-        return self.catalog.create_table(f"db.{name}", schema=schema, properties=properties or {}, **options)
+        return self.catalog.create_table((self.namespace, name), schema=schema, properties=properties or {}, **options)
 
     def make_events(self, files: int = 8, rows: int = 2000, keys: str | None = "user_id,event_time") -> str:
         """A table of overlapping files; its address."""
@@ -186,7 +192,7 @@ class Lake:
         table = self.make_table("events", EVENTS, properties)
         for number in range(files):
             table.append(make_rows(rows, number))
-        return "lake.db.events"
+        return self.address()
 
     def write_parquet(self, name: str, rows: pa.Table) -> Path:
         path = self.folder / name
