@@ -196,7 +196,7 @@ std::string_view SchemeOf(std::string_view location) {
 FileIO::FileIO() : FileIO(S3Access::Properties{}) {}
 
 FileIO::FileIO(const std::map<std::string, std::string>& properties)
-    : s3_(std::make_shared<S3FileIO>(S3Access{.properties = properties})) {}
+    : s3_(std::make_shared<S3FileIO>(S3Access{properties, {}, nullptr})) {}
 
 void FileIO::SetS3Access(S3Access access) { s3_->SetAccess(std::move(access)); }
 

@@ -18,15 +18,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kMostRedirects = 5;
 constexpr size_t kLargestHeader = size_t{1} << 20;
-/// A request may go on for so long after an interrupt: long enough to clean up with a server that
-/// answers.
-constexpr auto kGrace = std::chrono::seconds(5);
 
 /// What the callbacks of one transfer share.
 struct Transfer {
   HttpResponse response;
   size_t header_bytes = 0;
   int64_t max_bytes = 0;
+  std::chrono::milliseconds grace{0};
   bool interruptible = true;
   bool too_large = false;
   bool interrupted = false;
@@ -82,7 +80,7 @@ int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   auto& transfer = *static_cast<Transfer*>(context);
   if (!transfer.interruptible || !InterruptRequested()) return 0;
   if (!transfer.interrupt_seen) transfer.interrupt_seen = Clock::now();
-  if (Clock::now() - *transfer.interrupt_seen < kGrace) return 0;
+  if (Clock::now() - *transfer.interrupt_seen < transfer.grace) return 0;
   transfer.interrupted = true;
   return 1;
 }
@@ -210,6 +208,7 @@ arrow::Result<HttpResponse> HttpClient::SendOnce(const HttpRequest& request,
 
   Transfer transfer;
   transfer.max_bytes = options_.max_bytes;
+  transfer.grace = std::chrono::milliseconds(options_.interrupt_grace_ms);
   transfer.interruptible = request.interruptible;
   char reason[CURL_ERROR_SIZE] = "";
 
