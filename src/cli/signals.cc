@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include "util/interrupt.h"
+
 namespace thalweg::cli {
 namespace {
 
@@ -22,6 +24,7 @@ extern "C" void OnSignal(int signal_number) {
 
 InterruptScope::InterruptScope() {
   Source().Reset();
+  SetInterruptCheck(WasInterrupted);
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;

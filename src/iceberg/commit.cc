@@ -111,7 +111,7 @@ class SnapshotCommit {
         change_(change),
         commit_uuid_(change.commit_id.empty()
                          ? NewUuid()
-                         : fmt::format("{}-{}", change.commit_id, NewUuid().substr(0, 8))),
+                         : fmt::format("{}-{}", change.commit_id, NewUuid().substr(28))),
         builder_(*store.io(), change, snapshot_id_, commit_uuid_) {}
 
   arrow::Result<CommitOutcome> Run() {

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "iceberg/s3_file_io.h"
 #include "util/status.h"
 #include "util/uuid.h"
 
@@ -192,7 +193,12 @@ std::string_view SchemeOf(std::string_view location) {
 
 }  // namespace
 
-FileIO::FileIO() = default;
+FileIO::FileIO() : FileIO(S3Access::Properties{}) {}
+
+FileIO::FileIO(const std::map<std::string, std::string>& properties)
+    : s3_(std::make_shared<S3FileIO>(S3Access{properties, {}, nullptr})) {}
+
+void FileIO::SetS3Access(S3Access access) { s3_->SetAccess(std::move(access)); }
 
 arrow::Result<std::string> FileIO::LocalPath(const std::string& location) {
   if (location.find('\0') != std::string::npos) {
@@ -205,7 +211,7 @@ arrow::Result<std::string> FileIO::LocalPath(const std::string& location) {
   }
   if (scheme != "file") {
     return arrow::Status::NotImplemented(fmt::format(
-        "{}: the file system \"{}\" is not supported; local files are", location, scheme));
+        "{}: the file system \"{}\" is not supported; local files and S3 are", location, scheme));
   }
   std::string path = location.substr(scheme.size() + 1);
   if (path.starts_with("//")) {
@@ -220,6 +226,7 @@ arrow::Result<std::string> FileIO::LocalPath(const std::string& location) {
 }
 
 arrow::Result<std::string> FileIO::ReadAll(const std::string& location, int64_t max_bytes) const {
+  if (IsS3Location(location)) return s3_->ReadAll(location, max_bytes);
   ARROW_ASSIGN_OR_RAISE(const std::string path, LocalPath(location));
   Descriptor fd(path, O_RDONLY);
   struct stat info;
@@ -244,6 +251,7 @@ arrow::Result<std::string> FileIO::ReadAll(const std::string& location, int64_t 
 
 arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>> FileIO::OpenInput(
     const std::string& location) const {
+  if (IsS3Location(location)) return s3_->OpenInput(location);
   ARROW_ASSIGN_OR_RAISE(const std::string path, LocalPath(location));
   Descriptor fd(path, O_RDONLY);
   struct stat info;
@@ -256,6 +264,7 @@ arrow::Result<std::shared_ptr<arrow::io::RandomAccessFile>> FileIO::OpenInput(
 
 arrow::Result<std::shared_ptr<arrow::io::OutputStream>> FileIO::Create(
     const std::string& location) const {
+  if (IsS3Location(location)) return s3_->Create(location);
   ARROW_ASSIGN_OR_RAISE(const std::string path, LocalPath(location));
   ARROW_RETURN_NOT_OK(MakeParents(path, location));
   Descriptor fd(path, O_WRONLY | O_CREAT | O_EXCL);
@@ -264,6 +273,7 @@ arrow::Result<std::shared_ptr<arrow::io::OutputStream>> FileIO::Create(
 }
 
 arrow::Status FileIO::WriteNew(const std::string& location, std::string_view bytes) const {
+  if (IsS3Location(location)) return s3_->WriteNew(location, bytes);
   ARROW_ASSIGN_OR_RAISE(const std::string path, LocalPath(location));
   ARROW_RETURN_NOT_OK(WriteFile(path, bytes, location));
   auto status = SyncFolder(ParentFolder(path), location);
@@ -272,6 +282,7 @@ arrow::Status FileIO::WriteNew(const std::string& location, std::string_view byt
 }
 
 arrow::Status FileIO::Sync(const std::string& location) const {
+  if (IsS3Location(location)) return arrow::Status::OK();  // there since its stream was closed
   ARROW_ASSIGN_OR_RAISE(const std::string path, LocalPath(location));
   Descriptor fd(path, O_RDONLY);
   if (!fd.ok()) return SystemError("sync", location, errno);
@@ -280,6 +291,7 @@ arrow::Status FileIO::Sync(const std::string& location) const {
 }
 
 arrow::Result<std::optional<int64_t>> FileIO::Size(const std::string& location) const {
+  if (IsS3Location(location)) return s3_->Size(location);
   ARROW_ASSIGN_OR_RAISE(const std::string path, LocalPath(location));
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) {
@@ -290,6 +302,7 @@ arrow::Result<std::optional<int64_t>> FileIO::Size(const std::string& location) 
 }
 
 arrow::Status FileIO::Delete(const std::string& location) const {
+  if (IsS3Location(location)) return s3_->Delete(location);
   ARROW_ASSIGN_OR_RAISE(const std::string path, LocalPath(location));
   if (::unlink(path.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR) {
     return SystemError("delete", location, errno);
@@ -299,6 +312,7 @@ arrow::Status FileIO::Delete(const std::string& location) const {
 
 arrow::Result<std::vector<FileIO::Listed>> FileIO::List(const std::string& folder,
                                                         bool recursive) const {
+  if (IsS3Location(folder)) return s3_->List(folder, recursive);
   ARROW_ASSIGN_OR_RAISE(const std::string path, LocalPath(folder));
   std::vector<Listed> files;
   ARROW_RETURN_NOT_OK(ListInto(path, folder, recursive, &files));
@@ -306,6 +320,10 @@ arrow::Result<std::vector<FileIO::Listed>> FileIO::List(const std::string& folde
 }
 
 arrow::Status FileIO::RenameNoReplace(const std::string& from, const std::string& to) const {
+  if (IsS3Location(from) || IsS3Location(to)) {
+    return arrow::Status::NotImplemented(
+        fmt::format("cannot rename {} to {}: S3 has no rename that does not replace", from, to));
+  }
   ARROW_ASSIGN_OR_RAISE(const std::string source, LocalPath(from));
   ARROW_ASSIGN_OR_RAISE(const std::string target, LocalPath(to));
   long result = ::syscall(SYS_renameat2, AT_FDCWD, source.c_str(), AT_FDCWD, target.c_str(),
@@ -316,6 +334,7 @@ arrow::Status FileIO::RenameNoReplace(const std::string& from, const std::string
 }
 
 arrow::Status FileIO::Replace(const std::string& location, std::string_view bytes) const {
+  if (IsS3Location(location)) return s3_->Replace(location, bytes);
   ARROW_ASSIGN_OR_RAISE(const std::string path, LocalPath(location));
   const std::string temporary = path + "." + NewUuid() + ".tmp";
   ARROW_RETURN_NOT_OK(WriteFile(temporary, bytes, location));
@@ -334,8 +353,31 @@ std::string JoinLocation(const std::string& location, const std::string& name) {
   return joined + name;
 }
 
+std::string FileIO::Canonical(const std::string& location) {
+  if (IsS3Location(location)) {
+    auto path = S3PathOf(location);
+    return path.ok() ? "s3://" + *path : location;
+  }
+  auto path = LocalPath(location);
+  return path.ok() ? *path : location;
+}
+
+std::vector<std::string> FileIO::Spellings(const std::string& location) {
+  std::vector<std::string> spellings{location};
+  if (IsS3Location(location)) {
+    const std::string rest = location.substr(location.find("://"));
+    for (const char* scheme : {"s3", "s3a", "s3n"}) spellings.push_back(scheme + rest);
+  } else if (auto path = LocalPath(location); path.ok()) {
+    for (const char* prefix : {"", "file:", "file://", "file://localhost"}) {
+      spellings.push_back(prefix + *path);
+    }
+  }
+  return spellings;
+}
+
 bool SameLocation(const std::string& a, const std::string& b) {
   if (a == b) return true;
+  if (IsS3Location(a) || IsS3Location(b)) return FileIO::Canonical(a) == FileIO::Canonical(b);
   auto canonical = [](const std::string& location) -> std::string {
     auto path = FileIO::LocalPath(location);
     if (!path.ok()) return "";

@@ -1,6 +1,7 @@
 
 #include "iceberg/catalog.h"
 #include "iceberg/metadata_file.h"
+#include "iceberg/s3_file_io.h"
 #include "util/crash_point.h"
 #include "util/number.h"
 #include "util/status.h"
@@ -92,7 +93,12 @@ class HadoopTable : public TableStore {
   /// Decides whether the table may be written to.
   arrow::Status Check() {
     ARROW_ASSIGN_OR_RAISE(auto table, Load());
-    if (!SameLocation(table.metadata.location(), location_)) {
+    if (!FileIO::LocalPath(location_).ok()) {
+      read_only_ = fmt::format(
+          "the {} can only be read: Hadoop tables need a file system with atomic rename; put the "
+          "table into a catalog to change it",
+          description_);
+    } else if (!SameLocation(table.metadata.location(), location_)) {
       read_only_ = fmt::format(
           "the {} was moved or copied: its metadata says that it is at {}; it can only be read "
           "here",
@@ -272,6 +278,12 @@ arrow::Result<std::unique_ptr<TableStore>> OpenHadoopTable(std::shared_ptr<FileI
 
 arrow::Result<std::unique_ptr<TableStore>> NewHadoopTable(std::shared_ptr<FileIO> io,
                                                           const std::string& location) {
+  if (IsS3Location(location)) {
+    return arrow::Status::NotImplemented(
+        fmt::format("{}: a table cannot be made there by path: Hadoop tables need a file system "
+                    "with atomic rename; use a catalog",
+                    location));
+  }
   ARROW_RETURN_NOT_OK(FileIO::LocalPath(location).status());
   return std::make_unique<HadoopTable>(std::move(io), location);
 }

@@ -2,6 +2,8 @@
 
 #include "iceberg/catalog.h"
 #include "iceberg/iceberg_table.h"
+#include "iceberg/rest_catalog.h"
+#include "iceberg/rest_http.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
@@ -18,35 +20,48 @@ TableIdentifier IdentifierOf(const TableAddress& address) {
   return {address.name_space, address.table};
 }
 
-/// Only SQL catalogs on SQLite are spoken so far.
+bool IsRest(const Properties& catalog) { return Get(catalog, "type") == "rest"; }
+
+/// REST catalogs and SQL catalogs on SQLite are spoken.
 arrow::Status CheckCatalogType(const TableAddress& address, const Properties& catalog) {
   const std::string type = Get(catalog, "type");
   const std::string uri = Get(catalog, "uri");
   const bool sqlite = uri.starts_with("sqlite:") || uri.starts_with("jdbc:sqlite:");
+  if (IsRest(catalog)) return arrow::Status::OK();
   if ((type == "sql" || type == "jdbc" || type.empty()) && sqlite) return arrow::Status::OK();
   if (type == "sql" || type == "jdbc") {
     return Invalid(
         "catalog {}: the SQL catalog at \"{}\" is not supported by this version of Thalweg; it "
         "speaks SQLite "
         "(sqlite:////absolute/path)",
-        address.catalog, uri);
+        address.catalog, PublicUrl(uri));
   }
   return Invalid(
       "catalog {}: catalogs of type \"{}\" are not supported by this version of Thalweg; it speaks "
-      "SQL catalogs on "
-      "SQLite and tables in Hadoop layout by path",
-      address.catalog, type.empty() ? uri : type);
+      "REST catalogs, SQL catalogs on SQLite and tables in Hadoop layout by path (a Python package "
+      "that opens whatever PyIceberg opens is planned)",
+      address.catalog, type.empty() ? PublicUrl(uri) : type);
 }
 
 arrow::Result<std::unique_ptr<TableStore>> OpenStore(const TableAddress& address,
                                                      const Properties& catalog, bool create) {
-  auto io = std::make_shared<FileIO>();
+  if (!address.is_path) {
+    ARROW_RETURN_NOT_OK(CheckCatalogType(address, catalog));
+    if (IsRest(catalog)) return OpenRestTable(address.catalog, catalog, IdentifierOf(address));
+  }
+  auto io = std::make_shared<FileIO>(catalog);
   if (address.is_path) {
     return create ? NewHadoopTable(std::move(io), address.path)
                   : OpenHadoopTable(std::move(io), address.path);
   }
-  ARROW_RETURN_NOT_OK(CheckCatalogType(address, catalog));
   return OpenSqlTable(std::move(io), address.catalog, catalog, IdentifierOf(address), create);
+}
+
+/// Where a new table goes; "": the catalog says.
+arrow::Result<std::string> NewLocation(const TableAddress& address, const Properties& catalog) {
+  if (address.is_path) return address.path;
+  if (IsRest(catalog)) return "";
+  return NewSqlTableLocation(address.catalog, catalog, IdentifierOf(address));
 }
 
 arrow::Result<std::unique_ptr<Table>> Open(const TableAddress& address, const Properties& catalog) {
@@ -58,11 +73,7 @@ arrow::Result<std::unique_ptr<Table>> Create(const TableAddress& address, const 
                                              const arrow::Schema& arrow,
                                              const Properties& properties) {
   ARROW_ASSIGN_OR_RAISE(auto store, OpenStore(address, catalog, /*create=*/true));
-  std::string location = address.path;
-  if (!address.is_path) {
-    ARROW_ASSIGN_OR_RAISE(location,
-                          NewSqlTableLocation(address.catalog, catalog, IdentifierOf(address)));
-  }
+  ARROW_ASSIGN_OR_RAISE(const std::string location, NewLocation(address, catalog));
   ARROW_ASSIGN_OR_RAISE(const Schema schema, Schema::FromArrow(arrow));
   for (const auto& leaf : schema.Leaves()) {
     const TypeKind kind = leaf.field->type->kind;

@@ -159,8 +159,13 @@ bool PartitionSpec::unpartitioned() const {
 
 arrow::Result<TableMetadata> TableMetadata::Parse(std::string_view text,
                                                   const std::string& location) {
+  ARROW_ASSIGN_OR_RAISE(Json json, ParseJson(text, location));
+  return FromJson(std::move(json), location);
+}
+
+arrow::Result<TableMetadata> TableMetadata::FromJson(Json document, const std::string& location) {
   TableMetadata metadata;
-  ARROW_ASSIGN_OR_RAISE(metadata.json_, ParseJson(text, location));
+  metadata.json_ = std::move(document);
   const Json& json = metadata.json_;
   if (!json.is_object()) return Invalid("{}: not table metadata (no JSON object)", location);
   ARROW_ASSIGN_OR_RAISE(const int64_t version, GetInt64(json, "format-version", location));

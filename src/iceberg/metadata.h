@@ -51,6 +51,8 @@ class TableMetadata {
   /// versions 1 to 4 parse, as far as the accessors below need; what may be written is decided
   /// elsewhere (support.h).
   static arrow::Result<TableMetadata> Parse(std::string_view text, const std::string& location);
+  /// The same from the parsed document.
+  static arrow::Result<TableMetadata> FromJson(Json json, const std::string& location);
   /// A new, empty v2 table.
   static arrow::Result<TableMetadata> Create(const Schema& schema, const std::string& location,
                                              const std::map<std::string, std::string>& properties);

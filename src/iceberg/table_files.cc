@@ -131,12 +131,10 @@ arrow::Result<std::set<std::string>> IcebergTable::ReferencedFiles() const {
   };
   insert_paths("metadata-log", "metadata-file");
   insert_paths("partition-statistics", "statistics-path");
-  // Listed locations and metadata may spell the scheme differently: local paths are compared as
-  // such.
+  // Listed locations and metadata may spell the scheme differently.
   std::set<std::string> spellings;
   for (const auto& location : referenced) {
-    auto path = FileIO::LocalPath(location);
-    if (path.ok()) spellings.insert(*path);
+    for (auto& spelling : FileIO::Spellings(location)) spellings.insert(std::move(spelling));
   }
   referenced.merge(spellings);
   return referenced;
