@@ -4,6 +4,7 @@
 #include <arrow/util/key_value_metadata.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/file_reader.h>
+#include <parquet/schema.h>
 #include <parquet/size_statistics.h>
 #include <parquet/statistics.h>
 
@@ -106,10 +107,13 @@ int64_t DecodedBytes(const parquet::ColumnChunkMetaData& chunk,
   return bytes + values * 4;
 }
 
+/// By position in the schema. Files of one Parquet schema share them.
+using MatchedColumns = std::shared_ptr<const std::vector<ParquetColumn>>;
+
 struct ScannedFile {
   std::string location;
   uint64_t first_address = 0;
-  std::vector<ParquetColumn> columns;               ///< by position in the schema
+  MatchedColumns columns;
   std::shared_ptr<parquet::FileMetaData> metadata;  ///< null: read again when needed
 };
 
@@ -161,9 +165,10 @@ class ParquetStream : public RowStream {
   arrow::Status Start(const FileIO& io, const ScannedFile& file, const ScanPart& part,
                       const std::vector<int>& columns, const ScanOptions& options) {
     std::vector<int> leaves;
+    matched_ = file.columns;
     for (int column : columns) {
-      columns_.push_back(&file.columns[column]);
-      const auto& of_column = file.columns[column].leaves;
+      columns_.push_back(&(*matched_)[column]);
+      const auto& of_column = columns_.back()->leaves;
       leaves.insert(leaves.end(), of_column.begin(), of_column.end());
     }
     const int64_t buffer =
@@ -276,7 +281,8 @@ class ParquetStream : public RowStream {
 
   std::string location_;
   std::shared_ptr<arrow::Schema> schema_;
-  std::vector<const ParquetColumn*> columns_;  ///< of the source, which outlives its streams
+  MatchedColumns matched_;
+  std::vector<const ParquetColumn*> columns_;  ///< those that were asked for
   int64_t batch_rows_ = 0;
   MemoryAccount* memory_ = nullptr;
   uint64_t next_address_ = 0;
@@ -306,6 +312,7 @@ class ParquetSource : public RowSource {
     for (size_t i = 0; i < files.size(); ++i) {
       ARROW_RETURN_NOT_OK(source->AddFile(schema, files[i], i, &dictionary, &kept_footers));
     }
+    source->matched_.clear();
     source->footers_held_ = Reservation(memory, kept_footers * kParsedFooterRatio);
     if (source->num_rows_ > 0) source->ApplyDictionaries(schema, dictionary);
     return source;
@@ -364,6 +371,19 @@ class ParquetSource : public RowSource {
     });
   }
 
+  arrow::Result<MatchedColumns> Match(const parquet::FileMetaData& metadata, const Schema& schema,
+                                      const std::string& location) {
+    const parquet::schema::NodePtr root = metadata.schema()->schema_root();
+    for (const auto& [known, columns] : matched_) {
+      if (known->Equals(root.get())) return columns;
+    }
+    ARROW_ASSIGN_OR_RAISE(auto columns, MatchColumns(metadata, schema, *schema_,
+                                                     options_.name_mapping.get(), location));
+    matched_.emplace_back(root,
+                          std::make_shared<const std::vector<ParquetColumn>>(std::move(columns)));
+    return matched_.back().second;
+  }
+
   arrow::Status AddParts(const parquet::FileMetaData& metadata,
                          const std::vector<ParquetColumn>& columns, int file,
                          std::vector<bool>* dictionary) {
@@ -419,6 +439,8 @@ class ParquetSource : public RowSource {
   MemoryAccount* memory_ = nullptr;
   ScanOptions options_;
   std::shared_ptr<arrow::Schema> schema_;
+  /// By Parquet schema, while files are added.
+  std::vector<std::pair<parquet::schema::NodePtr, MatchedColumns>> matched_;
   std::vector<ScannedFile> files_;
   std::vector<ScanPart> parts_;
   int64_t num_rows_ = 0;

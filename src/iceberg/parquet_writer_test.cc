@@ -274,7 +274,7 @@ TEST_F(ParquetWriterTest, RefusesWhatDoesNotFitTheSchema) {
   status = writer->Write(
       *BatchOf(SchemaOf(R"([{"id": 1, "name": "l", "required": false, "type": "long"}])"),
                R"([[1], [null]])"));
-  EXPECT_THAT(status.message(), HasSubstr("required and has nulls"));
+  EXPECT_THAT(status.message(), HasSubstr("is required in the table's schema and has nulls"));
 }
 
 TEST_F(ParquetWriterTest, ManyColumns) {

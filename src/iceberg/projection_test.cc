@@ -303,7 +303,7 @@ TEST_F(ProjectionTest, InitialDefaults) {
                                                {"int", "1.5"},
                                                {"int", "\"1\""},
                                                {"long", "9223372036854775808"},
-                                               {"float", "1e300"},
+                                               {"float", "1e+300"},
                                                {"double", "\"NaN\""},
                                                {"decimal(4, 2)", "\"123.45\""},
                                                {"decimal(9, 2)", "\"1.234\""},
@@ -393,6 +393,23 @@ TEST_F(ProjectionTest, ColumnsThatSomeFilesLackComePlain) {
   ASSERT_OK_AND_ASSIGN(auto table, ReadFiles(schema, {old, recent}, {}, options));
   ASSERT_OK_AND_ASSIGN(auto batch, table->CombineChunksToBatch());
   EXPECT_TRUE(batch->Equals(*BatchOf(schema, R"([[1, null], [2, "x"], [3, "x"]])")));
+}
+
+TEST_F(ProjectionTest, FilesThatDifferInNothingButTheirIds) {
+  auto schema_of = [](int a, int b, int x, int y) {
+    return Fields(Leaf(a, "a", "int") + "," + Leaf(b, "b", "int") + "," +
+                  Struct(5, "s", Leaf(x, "x", "int") + "," + Leaf(y, "y", "int")));
+  };
+  const std::string rows = "[[1, 2, [3, 4]]]";
+  const DataFile first = FileOf(schema_of(1, 2, 3, 4), rows);
+  const DataFile second = FileOf(schema_of(2, 1, 3, 4), rows);
+  const DataFile third = FileOf(schema_of(1, 2, 4, 3), rows);
+  const Schema schema = SchemaOf(schema_of(1, 2, 3, 4));
+  ASSERT_OK_AND_ASSIGN(auto table, ReadFiles(schema, {first, second, third, first}));
+  ASSERT_OK_AND_ASSIGN(auto batch, table->CombineChunksToBatch());
+  EXPECT_TRUE(batch->Equals(
+      *BatchOf(schema, "[[1, 2, [3, 4]], [1, 2, [3, 4]], [2, 1, [3, 4]], [1, 2, [4, 3]]]")))
+      << batch->ToString();
 }
 
 TEST_F(ProjectionTest, UnknownColumnsAreNullAndNotStored) {

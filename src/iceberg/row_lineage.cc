@@ -34,12 +34,17 @@ int PositionOf(const arrow::Schema& schema, int32_t id) {
   return -1;
 }
 
+/// Shared with the streams, which may outlive the source.
+using Files = std::shared_ptr<const std::vector<LineageOfFile>>;
+
 class LineageStream : public RowStream {
  public:
   /// Positions in the batches, -1 when the column is not asked for.
-  LineageStream(std::unique_ptr<RowStream> rows, const std::vector<LineageOfFile>& files,
-                int row_id, int last_updated)
-      : rows_(std::move(rows)), files_(files), row_id_(row_id), last_updated_(last_updated) {}
+  LineageStream(std::unique_ptr<RowStream> rows, Files files, int row_id, int last_updated)
+      : rows_(std::move(rows)),
+        files_(std::move(files)),
+        row_id_(row_id),
+        last_updated_(last_updated) {}
 
   arrow::Result<std::optional<RowBatch>> Next() override {
     ARROW_ASSIGN_OR_RAISE(auto batch, rows_->Next());
@@ -70,11 +75,12 @@ class LineageStream : public RowStream {
         continue;
       }
       const uint64_t file = address >> 32;
-      if (file >= files_.size()) {
-        return Invalid("row lineage: a row of file {} where {} are known", file, files_.size());
+      if (file >= files_->size()) {
+        return Invalid("row lineage: a row of file {} where {} are known", file, files_->size());
       }
-      if (files_[file].first_row_id) {
-        filled.UnsafeAppend(value_of(files_[file], address));
+      const LineageOfFile& lineage = (*files_)[file];
+      if (lineage.first_row_id) {
+        filled.UnsafeAppend(value_of(lineage, address));
       } else {
         filled.UnsafeAppendNull();
       }
@@ -86,15 +92,14 @@ class LineageStream : public RowStream {
   }
 
   const std::unique_ptr<RowStream> rows_;
-  const std::vector<LineageOfFile>& files_;  // of the source, which outlives its streams
+  const Files files_;
   const int row_id_;
   const int last_updated_;
 };
 
 class LineageSource : public RowSource {
  public:
-  LineageSource(std::unique_ptr<RowSource> rows, std::vector<LineageOfFile> files, int row_id,
-                int last_updated)
+  LineageSource(std::unique_ptr<RowSource> rows, Files files, int row_id, int last_updated)
       : rows_(std::move(rows)),
         files_(std::move(files)),
         row_id_(row_id),
@@ -120,7 +125,7 @@ class LineageSource : public RowSource {
 
  private:
   const std::unique_ptr<RowSource> rows_;
-  const std::vector<LineageOfFile> files_;
+  const Files files_;
   const int row_id_;
   const int last_updated_;
 };

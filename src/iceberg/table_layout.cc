@@ -32,6 +32,11 @@ UnitColumn ColumnOf(const DataFile& file, const Field& field) {
     }
     return *std::move(encoded);
   };
+  // A file whose sizes do not name the column was written before it was added.
+  if (column.null_count < 0 && !file.column_sizes.empty() && field.initial_default.is_null() &&
+      !file.column_sizes.contains(field.id) && !file.value_counts.contains(field.id)) {
+    column.null_count = file.record_count;
+  }
   column.lower = decode(file.lower_bounds);
   column.upper = decode(file.upper_bounds);
   const bool all_null = column.null_count >= 0 && column.null_count == file.record_count;
