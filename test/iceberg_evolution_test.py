@@ -10,6 +10,7 @@ import random
 import struct
 
 import duckdb
+import duckdb_engine
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -36,7 +37,7 @@ from pyiceberg.types import (
     TimestamptzType,
     TimeType,
 )
-from thalweg_test_tools import needs_interop, run_interop
+from thalweg_test_tools import SMALL_CUBES, needs_interop, run_interop
 
 pytestmark = needs_interop
 
@@ -477,3 +478,63 @@ def test_initial_defaults(catalog, tmp_path):
     assert rows_of(got) == rows_of(expected)
     assert got.to_pylist()[0]["st"] == {"x": 1} | {f"f{i}": value for i, (_, _, value) in enumerate(DEFAULTS)}
     assert got.to_pylist()[1]["st"] is None
+
+
+def test_optimize_brings_every_file_to_the_current_schema(lake):
+    table = lake.make_table(
+        "t",
+        Schema(
+            NestedField(1, "user", IntegerType()),
+            NestedField(2, "price", DecimalType(7, 2)),
+            NestedField(3, "ratio", FloatType()),
+            NestedField(4, "point", StructType(NestedField(5, "x", IntegerType()))),
+            NestedField(6, "old", StringType()),
+        ),
+        SMALL_CUBES,
+    )
+    chance = random.Random(7)
+
+    def add(names):
+        every = {
+            "user": lambda: chance.randint(0, 1000),
+            "price": lambda: decimal.Decimal(chance.randint(-99999, 99999)).scaleb(-2),
+            "ratio": lambda: chance.randint(-1000, 1000) / 8,
+            "point": lambda: {"x": chance.randint(-5, 5)} if chance.random() < 0.8 else None,
+            "old": lambda: "x" * chance.randint(0, 9),
+            "region": lambda: chance.choice(["de", "fr", None]),
+            "visitor": lambda: chance.randint(0, 2**40),
+        }
+        append(table, [{name: every[name]() for name in names} for _ in range(1500)])
+
+    add(["user", "price", "ratio", "point", "old"])
+    # A file without ids; PyIceberg sets the name mapping and keeps it right.
+    table.add_files([f"file://{lake.write_parquet('plain.parquet', pa.table({'user': pa.array([5, 6], pa.int32())}))}"])
+    with table.update_schema() as update:
+        update.rename_column("user", "visitor")
+        update.update_column("user", LongType())
+        update.update_column("price", DecimalType(20, 2))
+        update.update_column("ratio", DoubleType())
+        update.add_column("region", StringType())
+        update.add_column(("point", "y"), LongType())
+        update.delete_column("old")
+        update.move_first("ratio")
+    add(["visitor", "price", "ratio", "point", "region"])
+    table = lake.table("t")
+    before = rows_of(table.scan().to_arrow())
+    address = lake.address("t")
+    lake.ok("set", address, "--columns", "visitor,region")
+    done = lake.ok("optimize", address, "--verify", "full")
+    assert (done["outcome"], done["rows"]) == ("committed", 3002)
+    table = lake.table("t")
+    assert rows_of(table.scan().to_arrow()) == before
+    engine = duckdb_engine.connect()
+    location = table.metadata_location.removeprefix("file://")
+    assert rows_of(engine.execute(f"select * from iceberg_scan('{location}')").to_arrow_table()) == before
+    names = ["ratio", "visitor", "price", "point", "region"]
+    for task in table.scan().plan_files():
+        schema = pq.read_schema(task.file.file_path.removeprefix("file://"))
+        assert schema.names == names
+        assert [schema.field(name).type for name in names[:3]] == [pa.float64(), pa.int64(), pa.decimal128(20, 2)]
+        assert [field.name for field in schema.field("point").type] == ["x", "y"]
+        assert 1 in task.file.lower_bounds
+    assert lake.ok("optimize", address)["outcome"] == "nothing-to-do"
