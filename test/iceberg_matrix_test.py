@@ -1,6 +1,6 @@
 """Every kind of table x what optimize can do x who reads it: every reader sees the same rows before and after.
 
-A kind that the program does not support yet must be refused in one clean line, with nothing written. The results go into
+A kind that is not supported yet must be refused in one clean line, with nothing written. The results go into
 build/reports/iceberg-matrix.json, from which tools/iceberg_matrix.py makes the table in docs/iceberg.md.
 """
 
