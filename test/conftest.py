@@ -2,6 +2,7 @@
 
 import pytest
 from rest_tools import RestLake, RestServer
+from s3_tools import start_s3
 from spark_tools import sql_catalog, start_session
 from thalweg_test_tools import PROGRAM, Lake
 
@@ -46,3 +47,11 @@ def spark_session(tmp_path_factory):
 def spark(spark_session, lake):
     """The lake's catalog in Spark."""
     return sql_catalog(spark_session, lake)
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    """An S3 server on the loopback."""
+    server = start_s3()
+    yield server
+    server.stop()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jvm_tools import class_path, java
 from pyiceberg.catalog.rest import RestCatalog
-from thalweg_test_tools import Lake, clean_environment
+from thalweg_test_tools import Lake, catalog_variables, clean_environment
 
 
 class RestServer:
@@ -57,10 +57,4 @@ class RestLake(Lake):
         self.properties = {"type": "rest", "uri": self.uri} | properties
         self.catalog = RestCatalog("lake", **self.properties)
         self.catalog.create_namespace(self.namespace)
-        variables = {f"PYICEBERG_CATALOG__LAKE__{name(key)}": value for key, value in self.properties.items()}
-        self.environment = clean_environment(self.home, **variables)
-
-
-def name(key: str) -> str:
-    """The variable's part for a property: "_" stands for "-", "__" for "."."""
-    return key.upper().replace("-", "_").replace(".", "__")
+        self.environment = clean_environment(self.home, **catalog_variables(self.properties))

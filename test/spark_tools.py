@@ -6,6 +6,7 @@ Deletes that Spark does not write itself are written by Iceberg's own writers in
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,8 +72,18 @@ class SparkCatalog:
         more = f", {arguments}" if arguments else ""
         return self.sql(f"CALL lake.system.{name}(table => '{self.namespace}.{table}'{more})")
 
+    def append(self, rows: pa.Table, table: str = "events") -> None:
+        """One commit of one file."""
+        self.session.createDataFrame(rows).coalesce(1).writeTo(self.address(table)).append()
+
     def read(self, columns: str = "*", table: str = "events") -> pa.Table:
         return self.session.sql(f"SELECT {columns} FROM {self.address(table)}").toArrow()
+
+    def age_files(self, lake: Lake) -> None:
+        """Makes the files two days old: younger ones are no orphans to Spark."""
+        then = time.time() - 2 * 86400
+        for path in (lake.folder / "warehouse").rglob("*"):
+            os.utime(path, (then, then))
 
     def java_table(self, table: str = "events"):
         """The table in Iceberg's Java interface."""

@@ -74,6 +74,14 @@ def clean_environment(home: Path, **more: str) -> dict[str, str]:
     return kept | {"HOME": str(home)} | more
 
 
+def catalog_variables(properties: dict[str, str]) -> dict[str, str]:
+    """The environment that gives the catalog "lake" these properties: "_" stands for "-", "__" for "."."""
+    return {
+        f"PYICEBERG_CATALOG__LAKE__{key.upper().replace('-', '_').replace('.', '__')}": value
+        for key, value in properties.items()
+    }
+
+
 def run_interop(test: str, folder: Path) -> None:
     """Runs one of the *Interop tests with its files in the folder."""
     done = subprocess.run(
@@ -167,6 +175,11 @@ class Lake:
         launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(report), str(PROGRAM), *map(str, arguments)]
         done = subprocess.run([*launcher, "--json"], env=self.environment, capture_output=True, text=True, timeout=300)
         return Measured(done.returncode, done.stdout, done.stderr, **json.loads(report.read_text()))
+
+    def files(self) -> dict[str, int]:
+        """Every file of the tables, with its size."""
+        found = Path(local_path(self.warehouse)).rglob("*")
+        return {str(path): path.stat().st_size for path in found if path.is_file()}
 
     def ok(self, *arguments, **options) -> dict:
         """Runs with --json; the object of a command that must succeed, with nothing on standard error."""

@@ -1,0 +1,191 @@
+"""The program beside writers that nobody here wrote: what they commit while it works, and what they write for it."""
+
+import signal
+import subprocess
+from datetime import date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from campaign_tools import SCALE, campaign_seeds, start_paused
+from pyiceberg.manifest import DataFileContent
+from spark_tools import SparkCatalog
+from table_kinds import MERGE_ON_READ, create, rows
+from table_readers import READERS, by_duckdb, multiset
+from thalweg_test_tools import PROGRAM, Lake
+
+pytestmark = pytest.mark.jvm
+
+
+def delete_files(table) -> list:
+    return [
+        entry.data_file
+        for manifest in table.current_snapshot().manifests(table.io)
+        for entry in manifest.fetch_manifest_entry(table.io)
+        if entry.data_file.content != DataFileContent.DATA
+    ]
+
+
+@pytest.mark.parametrize("executed_first", [True, False])
+def test_an_equality_delete_committed_after_the_plan_survives(lake, spark, executed_first):
+    """The rewritten file keeps the sequence number of the plan's snapshot, and the delete the files that it is for."""
+    create(spark)
+    spark.append(rows(0))
+    address, tasks, result = lake.address(), lake.folder / "tasks", lake.folder / "result.json"
+    lake.ok("set", address, "--columns", "user_id,event_time")
+    lake.ok("plan", address, "--tasks-out", tasks)
+    (task,) = tasks.glob("task-*.json")
+    if executed_first:
+        lake.ok("execute", task, "--out", result)
+    spark.delete_equal("SELECT id FROM range(10, 20)")
+    if not executed_first:
+        lake.ok("execute", task, "--out", result)
+    assert lake.ok("commit", address, result)["outcome"] == "committed"
+
+    expected = multiset(rows(0).filter((pc.field("id") < 10) | (pc.field("id") >= 20)))
+    assert multiset(spark.read()) == expected
+    assert multiset(by_duckdb(lake.table(), spark, "events")) == expected
+    assert len(delete_files(lake.table())) == 1
+    # The next run applies it for good, and then it is for nothing any more.
+    lake.ok("optimize", address, "--full")
+    assert delete_files(lake.table()) == []
+    for read in READERS.values():
+        assert multiset(read(lake.table(), spark, "events")) == expected
+
+
+TYPED = {
+    "flag": ("BOOLEAN", pa.bool_(), [True, False]),
+    "small": ("INT", pa.int32(), list(range(-50, 50))),
+    "big": ("BIGINT", pa.int64(), [x << 40 for x in range(-50, 50)]),
+    "real": ("FLOAT", pa.float32(), [x / 8 for x in range(-50, 50)]),
+    "double": ("DOUBLE", pa.float64(), [x / 7 for x in range(-50, 50)]),
+    "price": ("DECIMAL(20, 3)", pa.decimal128(20, 3), [Decimal(x * 10**12) / 1000 for x in range(-50, 50)]),
+    "day": ("DATE", pa.date32(), [date.fromordinal(738000 + x) for x in range(100)]),
+    "local": ("TIMESTAMP_NTZ", pa.timestamp("us"), [datetime(2026, 1, 1, 0, x % 60, 1, x) for x in range(100)]),
+    "zoned": (
+        "TIMESTAMP",
+        pa.timestamp("us", tz="UTC"),
+        [datetime.fromisoformat(f"1969-12-31T23:{x % 60:02}:59.{x:06}+00:00") for x in range(100)],
+    ),
+    "text": ("STRING", pa.string(), [f"https://a.long/and/common/prefix/{x}" for x in range(100)]),
+    "nothing": ("STRING", pa.string(), [None]),
+}
+
+
+@pytest.mark.parametrize(
+    "keys", ["flag,zoned", "local,zoned", "small,day", "big,price", "real,double", "text,flag", "nothing,local"]
+)
+def test_keys_of_every_type_with_nulls_written_by_spark(lake, spark, keys):
+    create(spark, ", ".join(f"{name} {sql}" for name, (sql, _, _) in TYPED.items()))
+    rng, written = np.random.default_rng(7), []
+    for _ in range(6):
+        columns = {
+            name: pa.array([values[x] for x in rng.integers(0, len(values), 200)], kind, mask=rng.random(200) < 0.1)
+            for name, (_, kind, values) in TYPED.items()
+        }
+        written.append(pa.table(columns))
+        spark.append(written[-1])
+    expected = multiset(pa.concat_tables(written))
+    lake.ok("set", lake.address(), "--columns", keys)
+    assert lake.ok("optimize", lake.address())["outcome"] == "committed"
+    for read in READERS.values():
+        assert multiset(read(lake.table(), spark, "events")) == expected
+    for key in keys.split(","):  # microseconds count: pruning by bounds finds as many rows as reading everything
+        condition = f"{key} IS NULL"
+        assert spark.sql(f"SELECT count(*) FROM {{t}} WHERE {condition}") == [
+            (sum(table[key].null_count for table in written),)
+        ]
+        value = next((x for x in written[0][key].to_pylist() if x is not None), None)
+        if value is not None:
+            literal = spark.session.createDataFrame(written[0].select([key])).where(f"{key} IS NOT NULL").limit(1)
+            literal.createOrReplaceTempView("wanted")
+            found = spark.sql(f"SELECT count(*) FROM {{t}} t WHERE t.{key} = (SELECT {key} FROM wanted)")
+            assert found == [(sum(table[key].to_pylist().count(value) for table in written),)]
+
+
+class Round:
+    """A table on which optimize and a foreign commit meet, and the rows that it must hold."""
+
+    def __init__(self, lake: Lake, spark: SparkCatalog, version: int, rng: np.random.Generator):
+        self.lake, self.spark, self.rng = lake, spark, rng
+        create(spark, version=version, **MERGE_ON_READ)
+        self.next = 0
+        self.live: dict[int, dict] = {}
+        for _ in range(4):
+            self.append()
+        lake.ok("set", lake.address(), "--columns", "user_id,event_time")
+        given = {"uri": lake.uri, "warehouse": lake.warehouse}
+        self.command = ["optimize", lake.address(), "--json", "--threads", "1", "--memory", "256MiB"]
+        self.command += [word for pair in given.items() for word in ("--catalog-property", "=".join(pair))]
+
+    def append(self) -> None:
+        """By PyIceberg or Spark; Spark once more if the program was faster."""
+        some = rows(self.next, 60)
+        self.next += 1
+        if self.rng.random() < 0.5:
+            self.lake.table().append(some)
+        else:
+            self.spark.append(some)
+        self.live |= {row["id"]: row for row in some.to_pylist()}
+
+    def victims(self) -> list[int]:
+        return [int(id) for id in self.rng.choice(list(self.live), 5, replace=False)]
+
+    def forget(self, ids: list[int]) -> None:
+        for id in ids:
+            del self.live[id]
+
+    def merge_on_read_delete(self) -> None:
+        ids = self.victims()
+        self.spark.sql(f"DELETE FROM {{t}} WHERE id IN ({', '.join(map(str, ids))})")
+        self.forget(ids)
+
+    def equality_delete(self) -> None:
+        ids = self.victims()
+        self.spark.delete_equal(" UNION ALL ".join(f"SELECT {id} AS id" for id in ids))
+        self.forget(ids)
+
+    def update(self) -> None:
+        ids = self.victims()
+        self.spark.sql(f"UPDATE {{t}} SET amount = -1 WHERE id IN ({', '.join(map(str, ids))})")
+        for id in ids:
+            self.live[id] = self.live[id] | {"amount": -1.0}
+
+    def check(self, reader=by_duckdb) -> None:
+        expected = multiset(pa.Table.from_pylist(list(self.live.values()), schema=rows(0, 0).schema))
+        got = multiset(reader(self.lake.table(), self.spark, "events"))
+        assert got == expected, (list((expected - got).items())[:3], list((got - expected).items())[:3])
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("version", [2, 3])
+def test_collisions_lose_double_and_resurrect_nothing(lake, spark, version):
+    """Half of the rounds for each version. Two of three meet for sure: the program waits with its files written."""
+    seed = campaign_seeds()[1]
+    rng = np.random.default_rng(seed)
+    table = Round(lake, spark, version, rng)
+    foreign = [table.append, table.merge_on_read_delete, table.equality_delete, table.update]
+    collided = committed = 0
+    count = max(12, round(150 * SCALE))
+    for number in range(count):
+        table.append()  # something to do
+        act = foreign[number % len(foreign)]
+        if number % 3 < 2:
+            process = start_paused(table.command, "after-data-files")
+            act()
+            collided += act != table.append
+            process.send_signal(signal.SIGCONT)
+        else:
+            process = subprocess.Popen(
+                [str(PROGRAM), *table.command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            act()
+        out, err = process.communicate(timeout=120)
+        assert process.returncode in (0, 3), (seed, number, act.__name__, out, err)
+        committed += process.returncode == 0 and '"committed"' in out
+        table.check()
+    print(f"{count} rounds, {collided} collisions with deletes and updates, {committed} rewrites")
+    assert 3 * collided >= count and 2 * committed >= count
+    table.check(READERS["Spark"])
