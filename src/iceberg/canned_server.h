@@ -59,7 +59,7 @@ class CannedServer {
     answers_.push_back(std::move(answer));
   }
   void Answer(int status, const std::string& body, const std::string& headers = "") {
-    Raw("HTTP/1.1 " + std::to_string(status) + " Said\r\n" + headers +
+    Raw("HTTP/1.1 " + std::to_string(status) + " Said\r\nConnection: close\r\n" + headers +
         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   }
   std::vector<Request> requests() const {
