@@ -37,7 +37,7 @@ from pyiceberg.types import (
     TimestamptzType,
     TimeType,
 )
-from thalweg_test_tools import SMALL_CUBES, needs_interop, run_interop
+from thalweg_test_tools import SMALL_CUBES, needs_interop, newest_hadoop_metadata, run_interop
 
 pytestmark = needs_interop
 
@@ -538,3 +538,56 @@ def test_optimize_brings_every_file_to_the_current_schema(lake):
         assert [field.name for field in schema.field("point").type] == ["x", "y"]
         assert 1 in task.file.lower_bounds
     assert lake.ok("optimize", address)["outcome"] == "nothing-to-do"
+
+
+def test_optimize_carries_the_types_of_version_3(lake):
+    """A table in Hadoop layout whose metadata and only data file are replaced: no writer here knows these types."""
+    count = 2000
+    start = pa.table({"id": pa.array(range(count)), "k": pa.array([i * 7919 % 1000 for i in range(count)], pa.int32())})
+    folder = lake.folder / "t"
+    lake.ok("write", folder, lake.write_parquet("in.parquet", start), "--mode", "create")
+    metadata_file = newest_hadoop_metadata(folder)
+    metadata = json.loads(metadata_file.read_text())
+    variant = {"id": 32, "name": "v", "required": False, "type": "variant"}
+    unknown = {"id": 31, "name": "u", "required": False, "type": "unknown"}
+    metadata["schemas"][0]["fields"] += [
+        {"id": 10, "name": "u", "required": False, "type": "unknown"},
+        {"id": 11, "name": "d", "required": False, "type": "long", "initial-default": 7, "write-default": 7},
+        {"id": 12, "name": "v", "required": False, "type": "variant"},
+        {"id": 13, "name": "g", "required": False, "type": "geometry"},
+        {"id": 14, "name": "ns", "required": False, "type": "timestamp_ns"},
+        {"id": 15, "name": "st", "required": False, "type": {"type": "struct", "fields": [unknown, variant]}},
+    ]
+    metadata |= {"format-version": 3, "next-row-id": 0, "last-column-id": 32}
+    metadata_file.write_text(json.dumps(metadata))
+
+    (data_file,) = (folder / "data").rglob("*.parquet")
+    kind = pa.struct([pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)])
+    inner = pa.struct([pa.field("v", kind, metadata={"PARQUET:field_id": "32"})])
+    variants = [None if i % 5 == 0 else {"metadata": b"\1\0\0", "value": bytes([0x0C, i % 128])} for i in range(count)]
+    points = [None if i % 7 == 0 else b"\1\1\0\0\0" + struct.pack("<dd", i, -i) for i in range(count)]
+    columns = {
+        "id": start["id"],
+        "k": start["k"],
+        "v": pa.array(variants, kind),
+        "g": pa.array(points, pa.binary()),
+        "ns": pa.array(range(10**18, 10**18 + count), pa.timestamp("ns")),
+        "st": pa.array([None if i % 3 == 0 else {"v": variants[i]} for i in range(count)], inner),
+    }
+    source = pa.table(columns)
+    source = source.cast(with_ids(source.schema, [1, 2, 12, 13, 14, 15]))
+    pq.write_table(source, data_file, row_group_size=300)
+
+    lake.ok("set", folder, "--columns", "k,ns")
+    assert lake.ok("optimize", folder, "--verify", "full")["rows"] == count
+    (new_file,) = set((folder / "data").rglob("*.parquet")) - {data_file}
+    written = pq.read_table(new_file).sort_by("id")
+    assert written.select(source.column_names).to_pylist() == source.to_pylist()
+    assert set(written["d"].to_pylist()) == {7}
+    assert written.column_names == ["id", "k", "d", "v", "g", "ns", "st", "_row_id", "_last_updated_sequence_number"]
+    assert set(written["_row_id"].to_pylist()) == {None}  # no row of an upgraded table has an id yet
+    rows = duckdb.connect().execute(f"select v, st.v, typeof(g) from read_parquet('{new_file}') order by id").fetchall()
+    numbers = [None if i % 5 == 0 else i % 128 for i in range(count)]
+    assert [row[0] for row in rows] == numbers
+    assert [row[1] for row in rows] == [None if i % 3 == 0 else number for i, number in enumerate(numbers)]
+    assert {row[2] for row in rows} == {"GEOMETRY"}

@@ -98,6 +98,12 @@ def main() -> None:
                 fuzzer, name = fuzzer_of(path), f"seed-{codec}-{path.name}"
                 if fuzzer:
                     add(fuzzer, name, path.read_bytes())
+                if path.suffix == ".parquet":
+                    data = path.read_bytes()
+                    add("projection_fuzz", name, data[-8 - int.from_bytes(data[-8:-4], "little") : -8])
+                if fuzzer == "metadata_fuzz":
+                    schema = json.dumps(json.loads(path.read_text())["schemas"][0])
+                    add("projection_fuzz", f"schema-{name}", schema.encode())
                 if fuzzer == "puffin_fuzz":
                     puffin = PuffinFile(path.read_bytes())
                     add("cube_map_fuzz", name, puffin.get_blob_payload(puffin.footer.blobs[0]))

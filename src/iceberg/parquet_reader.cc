@@ -355,11 +355,9 @@ class ParquetSource : public RowSource {
       if (metadata->num_rows() >= (int64_t{1} << 32)) {
         return arrow::Status::NotImplemented("more than 2^32 rows in one file");
       }
-      ARROW_ASSIGN_OR_RAISE(
-          scanned.columns,
-          MatchColumns(*metadata, schema, *schema_, options_.name_mapping.get(), file.file_path));
+      ARROW_ASSIGN_OR_RAISE(scanned.columns, Match(*metadata, schema, file.file_path));
       ARROW_RETURN_NOT_OK(
-          AddParts(*metadata, scanned.columns, static_cast<int>(index), dictionary));
+          AddParts(*metadata, *scanned.columns, static_cast<int>(index), dictionary));
       num_rows_ += metadata->num_rows();
       encoded_bytes_ += file.file_size_in_bytes;
       if (*kept_footers + metadata->size() <= kKeptFooterBytes) {

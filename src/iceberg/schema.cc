@@ -15,6 +15,8 @@ namespace thalweg::iceberg {
 namespace {
 
 constexpr int kMaxDepth = 100;  // of nested types
+// Of fixed[n]: every row takes n bytes of memory, NULLs too.
+constexpr int32_t kMaxFixedLength = 1 << 20;
 
 // Parameterless primitives, in the order of TypeKind where they have a place there.
 constexpr std::pair<TypeKind, std::string_view> kSimple[] = {
@@ -299,6 +301,10 @@ arrow::Result<std::shared_ptr<arrow::DataType>> TypeToArrow(const Type& type,
     case TypeKind::kUuid:
       return arrow::fixed_size_binary(16);
     case TypeKind::kFixed:
+      if (type.length > kMaxFixedLength) {
+        return arrow::Status::NotImplemented("column \"", path, "\" has type ", type.ToString(),
+                                             ", of more than ", kMaxFixedLength, " bytes");
+      }
       return arrow::fixed_size_binary(type.length);
     case TypeKind::kBinary:
     case TypeKind::kGeometry:

@@ -197,6 +197,13 @@ TEST(Schema, RoundTrip) {
               HasSubstr("column \"strange\" has type {\"type\":\"vector\""));
 }
 
+TEST(Schema, FixedTypesHaveALimit) {
+  auto schema =
+      FromText(R"({"fields":[{"id":1,"name":"a","required":false,"type":"fixed[2147483647]"}]})");
+  ASSERT_TRUE(schema.ok()) << schema.status();
+  EXPECT_THAT(schema->ToArrow().status().message(), HasSubstr("\"a\" has type fixed[2147483647]"));
+}
+
 TEST(Schema, Lookups) {
   auto schema = FromText(kRich).ValueOrDie();
   EXPECT_EQ(schema.HighestFieldId(), 11);
