@@ -225,8 +225,8 @@ TEST_F(CommitTest, OtherFormatVersionsAndPartitionsAreRefused) {
     };
     return CommitSnapshot(decorated, Append({"x"})).status();
   };
-  EXPECT_THAT(with("\"format-version\":2", "\"format-version\":3").message(),
-              HasSubstr("format version 3"));
+  EXPECT_THAT(with("\"format-version\":2", "\"format-version\":4").message(),
+              HasSubstr("format version 4"));
   EXPECT_THAT(with("\"format-version\":2", "\"format-version\":1").message(),
               HasSubstr("format version 1"));
   EXPECT_THAT(

@@ -150,7 +150,9 @@ arrow::Result<std::unique_ptr<RowSource>> InheritRowLineage(std::unique_ptr<RowS
   if (row_id < 0 || last_updated < 0) {
     return Invalid("row lineage: the rows have no columns {} and {}", kRowIdName, kLastUpdatedName);
   }
-  return std::make_unique<LineageSource>(std::move(source), std::move(files), row_id, last_updated);
+  return std::make_unique<LineageSource>(
+      std::move(source), std::make_shared<const std::vector<LineageOfFile>>(std::move(files)),
+      row_id, last_updated);
 }
 
 }  // namespace thalweg::iceberg
