@@ -15,6 +15,7 @@
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "iceberg/iceberg_table.h"
+#include "iceberg/s3_file_io.h"
 #include "lance/lance_table.h"
 #include "table/open.h"
 #include "util/status.h"
@@ -145,11 +146,17 @@ int Run(int argc, const char* const* argv, Session& session) {
   return Report(session, session.action());
 }
 
+/// Ends what file systems keep in the background, last of all.
+struct FinalizeAtEnd {
+  ~FinalizeAtEnd() { iceberg::FinalizeS3(); }
+};
+
 }  // namespace
 
 int Main(int argc, const char* const* argv) {
   // A reader that goes away must not end a run half-way.
   std::signal(SIGPIPE, SIG_IGN);
+  const FinalizeAtEnd finalize;
   Session session;
   try {
     if (auto status = arrow::compute::Initialize(); !status.ok()) return Report(session, status);

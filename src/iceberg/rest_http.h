@@ -16,7 +16,7 @@ struct HttpOptions {
   std::string ca_bundle;  ///< file or folder of certificates; "": the system's
   std::string client_certificate, client_key;
   int64_t connect_timeout_ms = 10'000;
-  int64_t stall_timeout_ms = 60'000;     ///< without a single byte in either direction
+  int64_t stall_timeout_ms = 60'000;  ///< without a single byte in either direction
   /// A request may go on for so long after an interrupt: long enough to clean up with a server that
   /// answers.
   int64_t interrupt_grace_ms = 5'000;

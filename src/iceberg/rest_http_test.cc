@@ -68,7 +68,8 @@ TEST(RestHttp, DecodesAndBoundsAnswers) {
   server.Answer(200, GzipOf(text), "Content-Encoding: gzip\r\n");
   ASSERT_OK_AND_ASSIGN(auto answer, http.Send(Get(server.uri())));
   EXPECT_EQ(answer.body, text);
-  server.Raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+  server.Raw(
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
   ASSERT_OK_AND_ASSIGN(answer, http.Send(Get(server.uri())));
   EXPECT_EQ(answer.body, "abcde");
   // A small answer that would become a large one.
@@ -77,7 +78,8 @@ TEST(RestHttp, DecodesAndBoundsAnswers) {
   server.Answer(200, std::string(200'000, 'x'));
   EXPECT_THAT(http.Send(Get(server.uri())).status().message(), HasSubstr("more than 100000 bytes"));
   std::string headers;
-  for (int i = 0; i < 30'000; ++i) headers += "X-H" + std::to_string(i) + ": " + text.substr(0, 50) + "\r\n";
+  for (int i = 0; i < 30'000; ++i)
+    headers += "X-H" + std::to_string(i) + ": " + text.substr(0, 50) + "\r\n";
   server.Answer(200, "", headers);
   EXPECT_FALSE(http.Send(Get(server.uri())).ok());
 }

@@ -3,7 +3,8 @@
 #include <arrow/buffer.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 
 #include "util/number.h"
@@ -53,13 +54,11 @@ arrow::Result<double> Seconds(const Properties& properties, const char* key) {
   return *seconds;
 }
 
+std::atomic<bool> s3_used{false};
+
 arrow::Status Initialize() {
-  static const arrow::Status initialized = [] {
-    ARROW_RETURN_NOT_OK(arrow::fs::EnsureS3Initialized());
-    std::atexit([] { (void)arrow::fs::EnsureS3Finalized(); });
-    return arrow::Status::OK();
-  }();
-  return initialized;
+  s3_used = true;
+  return arrow::fs::EnsureS3Initialized();
 }
 
 /// What is asked for and cannot be done: objects must not be written otherwise than as the
@@ -91,14 +90,24 @@ arrow::Status CheckSupported(const Properties& properties) {
   return arrow::Status::OK();
 }
 
-arrow::Status SetEndpoint(const Properties& properties, arrow::fs::S3Options* options) {
-  std::string endpoint = First(properties, {"s3.endpoint"});
+/// Of the properties, else of the environment as the AWS tools read it; "" for AWS itself.
+std::string EndpointOf(const Properties& properties) {
+  const std::string endpoint = First(properties, {"s3.endpoint"});
+  if (!endpoint.empty()) return endpoint;
+  for (const char* variable : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
+    const char* value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') return value;
+  }
+  return "";
+}
+
+arrow::Status SetEndpoint(std::string endpoint, arrow::fs::S3Options* options) {
   if (endpoint.empty()) return arrow::Status::OK();
   const auto scheme = endpoint.find("://");
   if (scheme != std::string::npos) {
     options->scheme = endpoint.substr(0, scheme);
     if (options->scheme != "http" && options->scheme != "https") {
-      return Invalid("property s3.endpoint: \"{}\" is neither http:// nor https://", endpoint);
+      return Invalid("s3.endpoint: \"{}\" is neither http:// nor https://", endpoint);
     }
     endpoint.erase(0, scheme + 3);
   }
@@ -226,7 +235,7 @@ arrow::Result<std::string> S3PathOf(const std::string& location) {
 arrow::Result<arrow::fs::S3Options> S3OptionsFor(const Properties& properties) {
   ARROW_RETURN_NOT_OK(CheckSupported(properties));
   ARROW_RETURN_NOT_OK(Initialize());
-  arrow::fs::S3Options options;  // with endpoints of the environment
+  arrow::fs::S3Options options;
   const std::string access = First(properties, {"s3.access-key-id", "client.access-key-id"});
   const std::string secret =
       First(properties, {"s3.secret-access-key", "client.secret-access-key"});
@@ -247,7 +256,7 @@ arrow::Result<arrow::fs::S3Options> S3OptionsFor(const Properties& properties) {
     options.ConfigureDefaultCredentials();
   }
   options.region = First(properties, {"s3.region", "client.region"});
-  ARROW_RETURN_NOT_OK(SetEndpoint(properties, &options));
+  ARROW_RETURN_NOT_OK(SetEndpoint(EndpointOf(properties), &options));
   ARROW_ASSIGN_OR_RAISE(options.force_virtual_addressing,
                         Flag(properties, "s3.force-virtual-addressing", false));
   const std::string proxy = First(properties, {"s3.proxy-uri"});
@@ -262,6 +271,10 @@ arrow::Result<arrow::fs::S3Options> S3OptionsFor(const Properties& properties) {
   options.allow_delayed_open = true;
   options.check_directory_existence_before_creation = true;
   return options;
+}
+
+void FinalizeS3() {
+  if (s3_used.exchange(false)) (void)arrow::fs::EnsureS3Finalized();
 }
 
 void S3FileIO::SetAccess(S3Access access) {
@@ -293,9 +306,7 @@ arrow::Result<S3FileIO::Place> S3FileIO::Find(const std::string& location) {
   ARROW_RETURN_NOT_OK(RenewAccess());
   Properties properties = access_.For(location);
   ARROW_ASSIGN_OR_RAISE(const bool resolve, Flag(properties, "s3.resolve-region", false));
-  const bool elsewhere = !First(properties, {"s3.endpoint"}).empty() ||
-                         std::getenv("AWS_ENDPOINT_URL") != nullptr ||
-                         std::getenv("AWS_ENDPOINT_URL_S3") != nullptr;
+  const bool elsewhere = !EndpointOf(properties).empty();
   if (resolve || (First(properties, {"s3.region", "client.region"}).empty() && !elsewhere)) {
     properties["bucket"] = path.substr(0, path.find('/'));  // each may be in a region of its own
   }

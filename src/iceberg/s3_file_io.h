@@ -47,8 +47,12 @@ arrow::Result<std::string> S3PathOf(const std::string& location);
 /// (remote signing, encryption settings, profiles) is an error.
 arrow::Result<arrow::fs::S3Options> S3OptionsFor(const S3Access::Properties& properties);
 
+/// Ends what the library behind S3 keeps in the background, if it was used; nothing in S3 can be
+/// reached afterwards. A program must do so before it leaves main().
+void FinalizeS3();
+
 /// FileIO's operations on objects in S3, with the same meaning. Thread-safe; the library is
-/// initialized when it is first used and finalized when the process ends.
+/// initialized when it is first used.
 class S3FileIO {
  public:
   explicit S3FileIO(S3Access access) : access_(std::move(access)) {}
