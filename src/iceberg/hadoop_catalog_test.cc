@@ -142,7 +142,7 @@ TEST_F(HadoopCatalogTest, NoTable) {
   auto status = OpenHadoopTable(io_, folder_ / "none").status();
   EXPECT_TRUE(status.IsKeyError());
   EXPECT_THAT(status.message(), HasSubstr(folder_ / "none"));
-  EXPECT_TRUE(OpenHadoopTable(io_, "s3://b/t").status().IsNotImplemented());
+  EXPECT_TRUE(OpenHadoopTable(io_, "gs://b/t").status().IsNotImplemented());
   ASSERT_OK_AND_ASSIGN(auto store, NewHadoopTable(io_, folder_ / "none"));
   EXPECT_TRUE(store->Load().status().IsKeyError());
 }
