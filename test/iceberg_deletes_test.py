@@ -259,7 +259,9 @@ class World:
         more = statistics(keys) if stats else {}
         return File(number, describe(path, EQUALITY, keys.num_rows, equality_ids=ids, **more), keys)
 
-    def rows(self, dice: random.Random, count: int, columns: list[str] | None = None) -> pa.Table:
+    def rows(
+        self, dice: random.Random, count: int, columns: list[str] | None = None, nulls=tuple(SCHEMA.names)
+    ) -> pa.Table:
         """Random rows with many equal values; the id alone is unique."""
         choices = {
             "a": [None, 0, -1, 1, 2, 3, 2**31 - 1],
@@ -269,6 +271,7 @@ class World:
             "day": [None, dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(2024, 2, 29)],
             "amount": [None, *map(decimal.Decimal, ("0.00", "-1.25", "1234567.89", "3.00"))],
         }
+        choices = {name: of if name in nulls else of[1:] for name, of in choices.items()}
         values = {name: [dice.choice(of) for _ in range(count)] for name, of in choices.items()}
         values["id"] = list(range(self.next_id, self.next_id + count))
         self.next_id += count
@@ -362,11 +365,11 @@ def test_random_deletes_against_the_rules_row_by_row(world, seed):
 
 def test_dense_and_far_positions(world):
     """Bitmaps of every kind of container, read as PyIceberg reads them."""
-    rows = pa.table([range(300_000), *([None] * 300_000 for _ in SCHEMA.names[1:])], schema=SCHEMA)
+    rows = pa.table([range(150_000), *([None] * 150_000 for _ in SCHEMA.names[1:])], schema=SCHEMA)
     data = [world.data_file(1, rows, stats=False) for _ in range(2)]
     dice = random.Random(5)
     vectors = {
-        data[0].path: {n for n in range(70_000) if dice.random() < 0.5} | set(range(100_000, 190_000)) | {299_999},
+        data[0].path: {n for n in range(70_000) if dice.random() < 0.5} | set(range(100_000, 140_000)) | {149_999},
         data[1].path: {0},
     }
     path = world.files / "dv.puffin"
@@ -377,7 +380,7 @@ def test_dense_and_far_positions(world):
         deleted = set(vector.to_vector().to_pylist())
         assert deleted == vectors[vector.referenced_data_file]
         left = {position for p, position, _ in result["rows"] if p == vector.referenced_data_file}
-        assert left == set(range(300_000)) - deleted
+        assert left == set(range(150_000)) - deleted
     assert result["estimates"][data[1].path] == [1, True]
 
 
@@ -402,11 +405,11 @@ def test_deletes_and_files_of_older_schemas(world):
         update.update_column("a", LongType())
         update.update_column("f", DoubleType())
         update.update_column("amount", DecimalType(18, 2))
-        update.rename_column("st.y", "z")
+        update.rename_column(("st", "y"), "z")
     with table.update_schema() as update:
         update.add_column("b", LongType())
-        update.add_column("st.x2", StringType())
-        update.delete_column("st.x")
+        update.add_column(("st", "x2"), StringType())
+        update.delete_column(("st", "x"))
     new = pa.schema(
         [
             field("f", pa.float64(), 3),
@@ -547,6 +550,8 @@ def duck_ids(table) -> list[int]:
 
 
 def test_tables_of_pyiceberg_with_deletes_as_other_engines_read_them(world):
+    # DuckDB 1.5.5 takes rows with NULL in a compared column for deleted, whatever the keys: there are none here.
+    nulls = ()
     dice = random.Random(3)
     table = world.table
 
@@ -555,7 +560,7 @@ def test_tables_of_pyiceberg_with_deletes_as_other_engines_read_them(world):
         return sorted(id for *_, id in ask(world.folder, table.metadata_location)["rows"])
 
     for _ in range(3):
-        table.append(world.rows(dice, 200))
+        table.append(world.rows(dice, 200, nulls=nulls))
     tasks = list(table.scan().plan_files())
     paths = sorted(task.file.file_path for task in tasks)
     targets = {path: set(dice.sample(range(200), 30)) for path in paths[:2]}
@@ -566,8 +571,8 @@ def test_tables_of_pyiceberg_with_deletes_as_other_engines_read_them(world):
     assert read() == sorted(table.scan().to_arrow()["id"].to_pylist()) == duck_ids(table)
     # PyIceberg refuses equality deletes.
     for columns in (["a"], ["s", "ok"], ["day", "amount"]):
-        commit_deletes(table, world.equality_file(0, world.rows(dice, 3, columns)))
-        table.append(world.rows(dice, 50))
+        commit_deletes(table, world.equality_file(0, world.rows(dice, 3, columns, nulls)))
+        table.append(world.rows(dice, 50, nulls=nulls))
         left = read()
         assert left == duck_ids(table)
     assert 0 < len(left) < 600
