@@ -157,9 +157,10 @@ def test_status_is_right_after(lake, spark, act):
 def check_optimize(table: Clustered) -> None:
     """It works on as ever: rows stay, and a second run has nothing to do."""
     lake = table.lake
-    lake.ok("optimize", lake.address())
+    done = lake.ok("optimize", lake.address())
     expected = multiset(table.rows)
     for read in READERS.values():
         assert multiset(read(lake.table(), table.spark, "events")) == expected
     assert lake.ok("optimize", lake.address())["outcome"] == "nothing-to-do"
-    assert [note for note in lake.ok("status", lake.address())["notes"] if FROM_FILES in note] == []
+    if done["outcome"] == "committed":  # with a map of its own again
+        assert [note for note in lake.ok("status", lake.address())["notes"] if FROM_FILES in note] == []
