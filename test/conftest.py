@@ -2,7 +2,6 @@
 
 import pytest
 from rest_tools import RestLake, RestServer
-from s3_tools import start_s3
 from spark_tools import sql_catalog, start_session
 from thalweg_test_tools import PROGRAM, Lake
 
@@ -52,6 +51,8 @@ def spark(spark_session, lake):
 @pytest.fixture(scope="session")
 def s3_server():
     """An S3 server on the loopback."""
+    from s3_tools import start_s3  # only here: what it imports takes a second
+
     server = start_s3()
     yield server
     server.stop()

@@ -20,33 +20,17 @@ from thalweg_test_tools import PROGRAM, Lake
 pytestmark = pytest.mark.jvm
 
 SUPPORTED = "supported"
-DELETES = "row-level deletes are not supported"
-VERSION_3 = "format version 3 is not supported"
-EVOLUTION = "schema evolution is not supported"
-# What the program does with each kind today: the text with which it refuses one, or SUPPORTED.
-TODAY = {
-    "position deletes": DELETES,
-    "equality deletes": DELETES,
-    "equality deletes and nulls": DELETES,
-    "deletion vectors": VERSION_3,
-    "row lineage": VERSION_3,
-    "upgraded to v3": VERSION_3,
-    "nested": SUPPORTED,
-    "renamed": EVOLUTION,
-    "promoted": EVOLUTION,
-    "defaults": VERSION_3,
-    "name mapping": "no field ids",
-    "branches": SUPPORTED,
-    "REST": 'catalogs of type "rest" are not supported',
-    "S3": "s3://",
-    "foreign maintenance": SUPPORTED,
-}
+# What the program does with each kind today: SUPPORTED, or the text with which it refuses one.
+TODAY = dict.fromkeys(KINDS, SUPPORTED)
 # What a reader cannot read of a kind as it was written; after optimize it must.
 CANNOT = {
     ("equality deletes", "PyIceberg"): "does not read equality deletes",
     ("equality deletes and nulls", "PyIceberg"): "does not read equality deletes",
     ("equality deletes and nulls", "DuckDB"): "drops rows with a null in a column of equality deletes",
 }
+# Row ids and defaults make the output larger than the sources foretell: the first cube comes out oversized, and the
+# second run splits it. The third has nothing to do.
+SETTLES_LATER = {"row lineage", "defaults"}
 OPERATIONS = {
     "optimize --policy size": ("--policy", "size"),
     "optimize --policy overlap": ("--policy", "overlap"),
@@ -172,7 +156,11 @@ def test_rows_are_the_same_for_every_reader(case):
         assert done["outcome"] == "committed", done
         case.read(operation, name)
         check_row_ids(ids, case.row_ids(name))
+        if operation.endswith("--full"):  # deletes of files that are no more go in the same commit
+            assert case.spark.sql("SELECT count(*) FROM {t}.delete_files", name) == [(0,)]
         case.check_others(name)
+        if case.kind in SETTLES_LATER:
+            case.lake.ok("optimize", address, *options)
         after, files = case.lake.table(name).metadata_location, case.lake.files()
         again = case.lake.ok("optimize", address, *options)
         assert again["outcome"] == "nothing-to-do" and again["reason"], again
@@ -192,4 +180,4 @@ def check_row_ids(before: Counter | None, after: Counter | None) -> None:
 
 def test_the_table_of_kinds_is_whole():
     assert set(TODAY) == set(KINDS)
-    assert {kind for kind, _ in CANNOT} <= set(KINDS)
+    assert {kind for kind, _ in CANNOT} | SETTLES_LATER <= set(KINDS)

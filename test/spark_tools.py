@@ -31,6 +31,7 @@ def start_session(folder: Path):
         "spark.driver.host": "127.0.0.1",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.sql.adaptive.enabled": "false",
@@ -80,8 +81,8 @@ class SparkCatalog:
         return self.session.sql(f"SELECT {columns} FROM {self.address(table)}").toArrow()
 
     def age_files(self, lake: Lake) -> None:
-        """Makes the files two days old: younger ones are no orphans to Spark."""
-        then = time.time() - 2 * 86400
+        """Makes the files ten days old: what is younger than three days is no orphan to Spark."""
+        then = time.time() - 10 * 86400
         for path in (lake.folder / "warehouse").rglob("*"):
             os.utime(path, (then, then))
 

@@ -21,15 +21,10 @@ def cell(results: list[dict]) -> str:
     refused = next((row["result"] for row in results if row["result"].startswith("refused")), None)
     if refused:
         return "refused"
-    words = []
-    for result in dict.fromkeys(row["result"] for row in results):
-        operations = [row["operation"] for row in results if row["result"] == result]
-        if result == "equal":
-            after = [name for name in operations if name.startswith("optimize")]
-            words.append(f"equal ({len(after)} runs)" if after else "equal")
-        else:
-            words.append(f"{result} ({', '.join(operations)})")
-    return "; ".join(words)
+    cannot = next((row["result"] for row in results if row["result"].startswith("cannot")), None)
+    runs = sum(row["result"] == "equal" and row["operation"].startswith("optimize") for row in results)
+    equal = f"equal after {runs} runs" if cannot else f"equal before and after {runs} runs"
+    return f"{cannot.removeprefix('cannot read: ')} as written; {equal}" if cannot else equal
 
 
 def render(report: list[dict]) -> str:
