@@ -337,7 +337,7 @@ class Evolution:
 def test_random_evolutions(catalog, tmp_path):
     seed = 20261130
     evolutions = []
-    for number in range(24):
+    for number in range(16):
         evolution = Evolution(catalog, f"db.t{number}", seed + number)
         for _ in range(4):
             evolution.append()
