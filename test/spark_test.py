@@ -67,7 +67,7 @@ def test_equality_deletes_of_any_columns_and_nulls(lake, spark):
     spark.delete_equal("SELECT 1 AS a, 'x' AS b UNION ALL SELECT 3, 'x'", "SELECT CAST(NULL AS BIGINT) AS a")
     assert arrow_rows(spark.read()) == {row: 1 for row in rows[1:3]}
     spark.sql("INSERT INTO {t} VALUES (NULL, 'later', NULL, NULL)")  # deletes do not reach what comes after them
-    spark.delete_equal("SELECT TIMESTAMP '2026-01-02 03:04:05.678901' AS c, CAST(NULL AS DECIMAL(9, 2)) AS d")
+    spark.delete_equal("SELECT TIMESTAMP_LTZ '2026-01-02 03:04:05.678901' AS c, CAST(NULL AS DECIMAL(9, 2)) AS d")
     assert arrow_rows(spark.read()) == {rows[2]: 1, (None, "later", None, None): 1}
     files = delete_files(lake.table())
     assert [sorted(file.equality_ids) for file in files] == [[3, 4], [1, 2], [1]]
