@@ -183,7 +183,10 @@ arrow::Result<Layout> IcebergTable::MakeLayout(const std::string& snapshot_id,
   ARROW_ASSIGN_OR_RAISE(const auto deleted,
                         EstimateDeletedRows(files.data_files, files.delete_files));
   for (size_t i = 0; i < files.data_files.size(); ++i) {
-    layout.units.push_back(UnitOf(files.data_files[i], deleted[i].rows, schema, columns));
+    // Where deletes may apply, and nobody knows to how many rows, there is something to rewrite
+    // for.
+    const int64_t rows = std::max<int64_t>(deleted[i].rows, deleted[i].exact ? 0 : 1);
+    layout.units.push_back(UnitOf(files.data_files[i], rows, schema, columns));
   }
   if (!files.delete_files.empty()) {
     layout.notes.push_back(
