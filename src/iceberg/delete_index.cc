@@ -176,11 +176,10 @@ arrow::Result<DeleteIndex::Applicable> DeleteIndex::ForDataFile(const std::strin
     }
     std::sort(applicable.positions.begin(), applicable.positions.end());
   }
-  for (auto i = equality_.rbegin(); i != equality_.rend(); ++i) {
-    if (!OldEnough(Kind::kEquality, sequence_number, number(*i))) break;
-    applicable.equality.push_back(*i);
-  }
-  std::sort(applicable.equality.begin(), applicable.equality.end());
+  const auto younger =
+      std::upper_bound(equality_.begin(), equality_.end(), sequence_number,
+                       [&](int64_t data_number, size_t i) { return data_number < number(i); });
+  applicable.equality = {younger, equality_.end()};
   return applicable;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -72,12 +73,12 @@ class DeleteIndex {
   /// Two deletion vectors for one data file: an error.
   static arrow::Result<DeleteIndex> Make(const std::vector<LiveFile>& delete_files);
 
-  /// What applies to one data file, as positions in `delete_files`, ascending.
+  /// What applies to one data file, as positions in `delete_files`.
   struct Applicable {
     std::optional<size_t> deletion_vector;
-    /// Empty when there is a deletion vector, which has their positions too.
+    /// Ascending; empty when there is a deletion vector, which has their positions too.
     std::vector<size_t> positions;
-    std::vector<size_t> equality;
+    std::span<const size_t> equality;  ///< oldest first; valid as long as the index
   };
   /// A deletion vector that is older than its data file: an error.
   arrow::Result<Applicable> ForDataFile(const std::string& path, int64_t sequence_number) const;
