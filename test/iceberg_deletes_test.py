@@ -363,6 +363,20 @@ def test_random_deletes_against_the_rules_row_by_row(world, seed):
         assert 0 <= rows <= file.rows.num_rows
 
 
+def test_positions_reach_files_as_old_as_themselves_and_keys_older_ones(world):
+    dice = random.Random(2)
+    data = [world.data_file(number, world.rows(dice, 5)) for number in (2, 3, 4)]
+    named = {file.path: {1} for file in data}
+    positions = positions_file(world.path("pos"), 3, named)
+    keys = world.equality_file(3, pa.table([[2, 7, 12]], schema=pa.schema([SCHEMA.field("id")])))
+    result = ask(world.folder, world.table.metadata_location, data, [positions, keys])
+    assert sorted(id for *_, id in result["rows"]) == [0, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14]
+    # A deletion vector stands for all position deletes of its file, older and younger ones.
+    vector = vector_files(world.files / "dv.puffin", {data[0].path: 2}, {data[0].path: {4}})
+    result = ask(world.folder, world.table.metadata_location, data, [positions, keys, *vector])
+    assert sorted(id for *_, id in result["rows"]) == [0, 1, 3, 5, 7, 8, 9, 10, 11, 12, 13, 14]
+
+
 def test_dense_and_far_positions(world):
     """Bitmaps of every kind of container, read as PyIceberg reads them."""
     rows = pa.table([range(150_000), *([None] * 150_000 for _ in SCHEMA.names[1:])], schema=SCHEMA)
