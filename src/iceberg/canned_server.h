@@ -124,9 +124,6 @@ class CannedServer {
       if (count <= 0) return;
       sent += static_cast<size_t>(count);
     }
-    ::shutdown(connection, SHUT_WR);
-    while (!stop_ && Receive(connection, &text)) {
-    }
   }
 
   int listener_ = -1;

@@ -85,28 +85,6 @@ int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return 1;
 }
 
-/// Failures that come before the first byte of a request.
-bool BeforeSending(CURLcode code) {
-  switch (code) {
-    case CURLE_FAILED_INIT:
-    case CURLE_URL_MALFORMAT:
-    case CURLE_COULDNT_RESOLVE_PROXY:
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CIPHER:
-    case CURLE_SSL_ISSUER_ERROR:
-    case CURLE_SSL_ENGINE_NOTFOUND:
-    case CURLE_PROXY:
-      return true;
-    default:
-      return false;
-  }
-}
-
 struct UrlDeleter {
   void operator()(CURLU* url) const { curl_url_cleanup(url); }
 };
@@ -271,7 +249,7 @@ arrow::Result<HttpResponse> HttpClient::SendOnce(const HttpRequest& request,
     why = fmt::format("no answer for {} s", options_.stall_timeout_ms / 1000);
   }
   const std::string message = fmt::format("{}: {}", PublicUrl(url), why);
-  if (!BeforeSending(code) && sent != 0) return UnknownOutcome("{}", message);
+  if (sent != 0) return UnknownOutcome("{}", message);
   const bool no_connection = code == CURLE_COULDNT_RESOLVE_HOST ||
                              code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_CONNECT ||
                              code == CURLE_OPERATION_TIMEDOUT;
