@@ -242,7 +242,9 @@ arrow::Result<std::unique_ptr<RowSource>> IcebergTable::Scan(
   std::vector<LineageOfFile> lineage;
   for (const auto& source : sources) {
     files.push_back(source.file);
-    lineage.push_back({source.file.first_row_id, source.sequence_number});
+    const bool stored = source.file.column_sizes.contains(kRowIdFieldId);
+    lineage.push_back(
+        {source.file.first_row_id, source.sequence_number, stored ? 0 : source.file.record_count});
   }
   const bool has_lineage = HasRowLineage(loaded_.metadata);
   ARROW_ASSIGN_OR_RAISE(auto rows, ScanFiles(std::move(files), has_lineage, memory));

@@ -166,7 +166,13 @@ class FilteredSource : public RowSource {
   const std::shared_ptr<arrow::Schema>& schema() const override { return source_->schema(); }
   int num_parts() const override { return source_->num_parts(); }
   int64_t num_rows() const override { return source_->num_rows() - deleted_->deleted_rows(); }
-  int64_t encoded_bytes() const override { return source_->encoded_bytes(); }
+  /// The live rows' share.
+  int64_t encoded_bytes() const override {
+    const int64_t all = source_->encoded_bytes(), rows = source_->num_rows();
+    if (all < 0 || rows <= 0) return all;
+    return static_cast<int64_t>(static_cast<double>(all) * static_cast<double>(num_rows()) /
+                                static_cast<double>(rows));
+  }
   bool rereadable() const override { return source_->rereadable(); }
   std::string part_name(int part) const override { return source_->part_name(part); }
 

@@ -97,6 +97,9 @@ class LineageStream : public RowStream {
   const int last_updated_;
 };
 
+/// Of a row's two columns, encoded.
+constexpr int64_t kIdentityBytes = 4;
+
 class LineageSource : public RowSource {
  public:
   LineageSource(std::unique_ptr<RowSource> rows, Files files, int row_id, int last_updated)
@@ -108,7 +111,13 @@ class LineageSource : public RowSource {
   const std::shared_ptr<arrow::Schema>& schema() const override { return rows_->schema(); }
   int num_parts() const override { return rows_->num_parts(); }
   int64_t num_rows() const override { return rows_->num_rows(); }
-  int64_t encoded_bytes() const override { return rows_->encoded_bytes(); }
+  int64_t encoded_bytes() const override {
+    const int64_t stored = rows_->encoded_bytes();
+    if (stored < 0) return stored;
+    int64_t rows_without = 0;
+    for (const auto& file : *files_) rows_without += file.rows_without;
+    return stored + rows_without * kIdentityBytes;
+  }
   bool rereadable() const override { return rows_->rereadable(); }
   std::string part_name(int part) const override { return rows_->part_name(part); }
 
