@@ -143,7 +143,24 @@ def check_optimizers(optimizers: list, seed: int, also: Callable[[int, str], boo
     assert sum(committed for _, committed in optimizers) >= len(optimizers) * 5 * SCALE, f"seed {seed}: {optimizers}"
 
 
-class SqliteLake(Lake):
+class CatalogTable:
+    """What the campaigns do with the table "events" of a Lake."""
+
+    def given(self, properties: dict[str, str]) -> None:
+        """Commands name the catalog's properties: they run in any environment."""
+        self.options = [word for item in properties.items() for word in ("--catalog-property", "=".join(item))]
+
+    def append(self, rows: pa.Table) -> None:
+        self.table().append(rows)
+
+    def command(self, verb: str, *arguments: str) -> list[str]:
+        return [verb, self.address(), *self.options, *arguments]
+
+    def root(self) -> Path:
+        return Path(local_path(self.table().location()))
+
+
+class SqliteLake(CatalogTable, Lake):
     """A table in a PyIceberg SQLite catalog."""
 
     kind = "sqlite"
@@ -151,13 +168,7 @@ class SqliteLake(Lake):
     def __init__(self, folder: Path):
         super().__init__(folder)
         self.make_table("events", SCHEMA, PROPERTIES)
-        self.options = ["--catalog-property", f"uri={self.uri}", "--catalog-property", f"warehouse={self.warehouse}"]
-
-    def append(self, rows: pa.Table) -> None:
-        self.table().append(rows)
-
-    def command(self, verb: str, *arguments: str) -> list[str]:
-        return [verb, "lake.db.events", *self.options, *arguments]
+        self.given({"uri": self.uri, "warehouse": self.warehouse})
 
     def upgrade_to_version_3(self) -> None:
         """As another engine does it (PyIceberg does not): new metadata, swapped in the catalog."""
@@ -170,9 +181,6 @@ class SqliteLake(Lake):
         Path(local_path(location)).write_text(json.dumps(document))
         with sqlite3.connect(self.folder / "catalog.db") as catalog:
             catalog.execute("UPDATE iceberg_tables SET metadata_location = ?", (location,))
-
-    def root(self) -> Path:
-        return Path(local_path(self.table().location()))
 
 
 class HadoopLake:

@@ -13,7 +13,10 @@ import time
 import numpy as np
 import pytest
 from campaign_tools import (
+    PROPERTIES,
     SCALE,
+    SCHEMA,
+    CatalogTable,
     HadoopLake,
     SqliteLake,
     campaign_seeds,
@@ -25,6 +28,7 @@ from campaign_tools import (
     referenced_files,
     start_paused,
 )
+from rest_tools import RestLake
 from thalweg_test_tools import PROGRAM, run, run_to_its_first_bytes
 
 # Where a process that dies there is seen from the commit.
@@ -46,9 +50,28 @@ POINTS = {
         "after-sql-update": "in",
         "committed": "after",
     },
+    "rest": {
+        "after-data-files": "before",
+        "manifests-written": "before",
+        "list-written": "before",
+        "before-rest-commit": "in",
+        "after-rest-commit": "in",
+        "committed": "after",
+    },
 }
 CLEAN_POINTS = ["clean-before-delete", "clean-after-delete"]
 KILLS = int(50 * SCALE)  # for each kind of catalog and seed, and at least until each point was died at
+
+
+class RestCampaignLake(CatalogTable, RestLake):
+    """A table in a REST catalog."""
+
+    kind = "rest"
+
+    def __init__(self, folder, server):
+        super().__init__(folder, server)
+        self.make_table("events", SCHEMA, PROPERTIES)
+        self.given(self.properties)
 
 
 def dying_at(point: str) -> dict[str, str]:
@@ -75,6 +98,16 @@ def test_killed_runs_lose_nothing(make_lake, tmp_path):
     for number, seed in enumerate(campaign_seeds()):
         run_campaign(make_lake(tmp_path / str(number)), seed, deaths)
     print(f"{make_lake.kind}: {sum(deaths.values())} kills died {dict(deaths)}")
+    assert all(deaths[kind] > 0 for kind in ("before", "in", "after", "clean-up")), deaths
+
+
+@pytest.mark.jvm
+@pytest.mark.campaign
+def test_runs_on_a_rest_catalog_that_are_killed_lose_nothing(rest_server, tmp_path):
+    deaths = collections.Counter()
+    for number, seed in enumerate(campaign_seeds()):
+        run_campaign(RestCampaignLake(tmp_path / str(number), rest_server), seed, deaths)
+    print(f"rest: {sum(deaths.values())} kills died {dict(deaths)}")
     assert all(deaths[kind] > 0 for kind in ("before", "in", "after", "clean-up")), deaths
 
 
