@@ -15,7 +15,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from thalweg_test_tools import (
+    EVENTS,
+    KEYS,
     PROGRAM,
+    SMALL_CUBES,
     clean_environment,
     data_files,
     hadoop_table,
@@ -167,6 +170,26 @@ def test_full_standard_output_is_an_error(lake, events):
             [str(PROGRAM), "status", events], env=lake.environment, stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "standard output" in done.stderr
+
+
+@pytest.mark.parametrize("run_id", ["nightly", "01a22cf2-7259-7718-b090-9a4754131ea0"])
+def test_tables_may_share_a_folder_and_run_ids(lake, run_id):
+    """What a dead run of one table left is told apart from what a run of that name made of another."""
+    shared = {"write.data.path": f"{lake.warehouse}/shared"}
+    tables = {name: lake.make_table(name, EVENTS, SMALL_CUBES | {KEYS: "user_id,event_time"} | shared) for name in "ab"}
+    for table in tables.values():
+        for seed in range(3):
+            table.append(make_rows(300, seed))
+    expected = rows_of(lake.table("b"))
+    assert lake.ok("optimize", "lake.db.b", "--run-id", run_id)["outcome"] == "committed"
+    environment = lake.environment | {"THALWEG_CRASH_POINT": "after-data-files"}
+    died = run("optimize", "lake.db.a", "--run-id", run_id, environment=environment)
+    assert died.code == -signal.SIGKILL
+    reclaimed = lake.ok("clean", "lake.db.a")
+    assert reclaimed["files_deleted"] > 0
+    assert rows_of(lake.table("b")) == expected
+    assert lake.ok("optimize", "lake.db.a", "--run-id", run_id)["outcome"] == "committed"
+    assert rows_of(lake.table("b")) == expected == rows_of(lake.table("a"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

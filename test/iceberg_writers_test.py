@@ -58,6 +58,71 @@ def test_an_equality_delete_committed_after_the_plan_survives(lake, spark, execu
         assert multiset(read(lake.table(), spark, "events")) == expected
 
 
+def test_every_command_in_its_own_process_on_a_table_with_deletes(lake, spark):
+    """Which rows are deleted is only known by reading: envelopes carry the number that was found."""
+    create(spark, **MERGE_ON_READ)
+    for number in range(3):
+        spark.append(rows(number))
+    spark.delete_equal("SELECT id FROM range(10, 20)")
+    spark.sql("DELETE FROM {t} WHERE id % 7 = 1")
+    address, tasks = lake.address(), lake.folder / "tasks"
+    expected = multiset(spark.read())
+    lake.ok("set", address, "--columns", "user_id,event_time")
+    lake.ok("plan", address, "--tasks-out", tasks, "--max-task-bytes", "20000")
+    results = []
+    for task in sorted(tasks.glob("task-*.json")):
+        results.append(lake.folder / f"result-{task.name}")
+        lake.ok("execute", task, "--out", results[-1])
+    assert len(results) > 1
+    assert lake.ok("commit", address, *results)["rows"] == sum(expected.values())
+    assert delete_files(lake.table()) == []
+    for read in READERS.values():
+        assert multiset(read(lake.table(), spark, "events")) == expected
+
+
+def paused_optimize(lake):
+    given = {"uri": lake.uri, "warehouse": lake.warehouse}
+    options = [word for item in given.items() for word in ("--catalog-property", "=".join(item))]
+    return start_paused(["optimize", lake.address(), "--full", *options], "after-data-files")
+
+
+def finish(process) -> None:
+    process.send_signal(signal.SIGCONT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
+
+
+def test_a_rollback_meanwhile_brings_rows_back(lake, spark):
+    """What was read had deletes that do not hold any more."""
+    create(spark)
+    for number in range(2):
+        spark.append(rows(number))
+    lake.ok("set", lake.address(), "--columns", "user_id,event_time")
+    expected, before = multiset(spark.read()), lake.table().current_snapshot().snapshot_id
+    spark.delete_equal("SELECT id FROM range(10, 20)")
+    process = paused_optimize(lake)
+    spark.procedure("rollback_to_snapshot", f"snapshot_id => {before}")
+    finish(process)
+    assert multiset(spark.read()) == expected
+
+
+def test_another_branch_in_the_place_of_main_keeps_its_deletes(lake, spark):
+    create(spark)
+    for number in range(2):
+        spark.append(rows(number))
+    lake.ok("set", lake.address(), "--columns", "user_id,event_time")
+    spark.sql("ALTER TABLE {t} CREATE BRANCH audit")
+    main = lake.table().current_snapshot().snapshot_id
+    spark.delete_equal("SELECT id FROM range(10, 20)")
+    audit, expected = lake.table().current_snapshot().snapshot_id, multiset(spark.read())
+    spark.sql(f"CALL lake.system.set_current_snapshot(table => '{lake.namespace}.events', snapshot_id => {main})")
+    spark.append(rows(2))  # main goes on, to a higher sequence number than the delete's
+    process = paused_optimize(lake)
+    spark.sql(f"CALL lake.system.set_current_snapshot(table => '{lake.namespace}.events', snapshot_id => {audit})")
+    finish(process)
+    assert multiset(spark.read()) == expected
+
+
 TYPED = {
     "flag": ("BOOLEAN", pa.bool_(), [True, False]),
     "small": ("INT", pa.int32(), list(range(-50, 50))),

@@ -193,6 +193,19 @@ def test_a_server_with_idempotency_keys_is_asked_again(faulty, proxy, faults):
     assert proxy.count(*COMMITS) == len(faults) + 1 and len(keys) == 1
 
 
+def test_a_refusal_of_what_was_sent_again_settles_nothing(faulty, proxy):
+    """The first sending may be under way still, and be what the second one ran into."""
+    proxy.config["idempotency-key-lifetime"] = "PT30M"
+    address = faulty.make_events(files=4, rows=800)
+    faulty.table().transaction().set_properties({"commit.status-check.min-wait-ms": "10"}).commit_transaction()
+    before = rows_of(faulty.table())
+    proxy.fail(*COMMITS, "drop", "refuse 409")
+    done = faulty.run("optimize", address, "--run-id", "one", "--json")
+    assert done.code == 4, done
+    assert faulty.ok("optimize", address, "--run-id", "one")["outcome"] == "committed"
+    check_rows(faulty, before)
+
+
 def test_reading_is_tried_again(faulty, proxy):
     address = faulty.make_events(files=2, rows=100)
     proxy.fail("GET", "/v1/config", "refuse 503", "drop")

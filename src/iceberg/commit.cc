@@ -139,7 +139,7 @@ class SnapshotCommit {
                           : outcome.status();
       }
       parent = *std::move(again);
-      DeleteUnnamed(*store_.io(), parent.metadata, per_attempt_);
+      DeleteUnnamed(*store_.io(), parent.metadata, snapshot_id_, per_attempt_);
       per_attempt_.clear();
     }
   }
@@ -257,7 +257,7 @@ class SnapshotCommit {
     std::vector<std::string> files = per_attempt_;
     files.insert(files.end(), builder_.written().begin(), builder_.written().end());
     CrashPoint("cleanup");
-    DeleteUnnamed(*store_.io(), table, files);
+    DeleteUnnamed(*store_.io(), table, snapshot_id_, files);
   }
 
   void CleanUpAfterFailure() {

@@ -10,19 +10,21 @@
 namespace thalweg::iceberg {
 namespace {
 
-/// Everything that snapshots, refs' manifest lists and statistics entries name.
-arrow::Result<std::set<std::string>> NamedFiles(const FileIO& io, const TableMetadata& table) {
+/// Everything that snapshots, statistics entries and the manifest lists of refs and of one more
+/// snapshot name.
+arrow::Result<std::set<std::string>> NamedFiles(const FileIO& io, const TableMetadata& table,
+                                                int64_t own_snapshot) {
   std::set<std::string> named;
   ARROW_ASSIGN_OR_RAISE(auto snapshots, table.Snapshots());
   for (const auto& snapshot : snapshots) named.insert(snapshot.manifest_list);
   ARROW_ASSIGN_OR_RAISE(auto statistics, table.Statistics());
   for (const auto& file : statistics) named.insert(file.statistics_path);
   ARROW_ASSIGN_OR_RAISE(auto refs, table.Refs());
+  std::set<int64_t> ids{own_snapshot};
+  for (const auto& [name, snapshot_id] : refs) ids.insert(snapshot_id);
   std::set<std::string> lists;
-  for (const auto& [name, snapshot_id] : refs) {
-    for (const auto& snapshot : snapshots) {
-      if (snapshot.snapshot_id == snapshot_id) lists.insert(snapshot.manifest_list);
-    }
+  for (const auto& snapshot : snapshots) {
+    if (ids.contains(snapshot.snapshot_id)) lists.insert(snapshot.manifest_list);
   }
   for (const auto& list : lists) {
     ARROW_ASSIGN_OR_RAISE(const std::string bytes, io.ReadAll(list));
@@ -75,10 +77,10 @@ bool Backoff::Wait() {
   return true;
 }
 
-void DeleteUnnamed(const FileIO& io, const TableMetadata& table,
+void DeleteUnnamed(const FileIO& io, const TableMetadata& table, int64_t own_snapshot,
                    const std::vector<std::string>& locations) {
   if (locations.empty()) return;
-  auto named = NamedFiles(io, table);
+  auto named = NamedFiles(io, table, own_snapshot);
   if (!named.ok()) return;
   for (const auto& location : locations) {
     if (!named->contains(location)) DeleteQuietly(io, {location});

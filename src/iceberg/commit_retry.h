@@ -39,9 +39,9 @@ class Backoff {
 };
 
 /// Deletes those of the metadata files (manifests, manifest lists, statistics) that no snapshot of
-/// the table and no ref's manifest list names, as `table` stands. Deletes nothing when that cannot
-/// be established. Failures to delete leave files behind.
-void DeleteUnnamed(const FileIO& io, const TableMetadata& table,
+/// the table and no manifest list of a ref or of `own_snapshot` names, as `table` stands. Deletes
+/// nothing when that cannot be established. Failures to delete leave files behind.
+void DeleteUnnamed(const FileIO& io, const TableMetadata& table, int64_t own_snapshot,
                    const std::vector<std::string>& locations);
 
 }  // namespace thalweg::iceberg

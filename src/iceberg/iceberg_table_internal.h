@@ -109,10 +109,11 @@ class IcebergTable : public Table {
   arrow::Result<std::optional<std::string>> FindRun(const std::string& run_id) const override;
   arrow::Result<std::vector<HistoryEntry>> History() const override;
 
+  std::string TagOfRun(const std::string& run_id) const override;
   arrow::Result<std::vector<RunFile>> ListRunFiles() const override;
   arrow::Status WriteRunFile(const std::string& name, const std::string& text) const override;
   arrow::Status DeleteRunFile(const std::string& name) const override;
-  arrow::Result<std::vector<FileSize>> FilesOfRun(const std::string& run_id) const override;
+  arrow::Result<std::vector<FileSize>> FilesOfRun(const std::string& tag) const override;
   arrow::Result<std::set<std::string>> ReferencedFiles() const override;
   arrow::Status DeleteFile(const std::string& location) const override;
 

@@ -196,14 +196,19 @@ arrow::Result<ManifestFile> ManifestBuilder::Rewrite(
   return Stamp(found->second, sequence_number);
 }
 
-void ManifestBuilder::AssignRowIds(Manifests* manifests) {
+arrow::Status ManifestBuilder::AssignRowIds(Manifests* manifests) {
   for (ManifestFile& manifest : manifests->list) {
     if (manifest.content != 0 || manifest.first_row_id) continue;
     manifest.first_row_id = manifests->next_row_id;
     // Existing files that have ids of their own are counted too, as the reference implementation
     // does it: ids are skipped, never given twice.
-    manifests->next_row_id += manifest.added_rows_count + manifest.existing_rows_count;
+    for (const int64_t rows : {manifest.added_rows_count, manifest.existing_rows_count}) {
+      if (__builtin_add_overflow(manifests->next_row_id, rows, &manifests->next_row_id)) {
+        return Invalid("{}: row ids overflow", manifest.manifest_path);
+      }
+    }
   }
+  return arrow::Status::OK();
 }
 
 arrow::Result<ManifestBuilder::Manifests> ManifestBuilder::Build(const TableMetadata& parent,
@@ -271,7 +276,7 @@ arrow::Result<ManifestBuilder::Manifests> ManifestBuilder::Build(const TableMeta
     manifests.list.push_back(std::move(manifest));
   }
   manifests.next_row_id = parent.next_row_id();
-  if (parent.format_version() >= 3) AssignRowIds(&manifests);
+  if (parent.format_version() >= 3) ARROW_RETURN_NOT_OK(AssignRowIds(&manifests));
   return manifests;
 }
 

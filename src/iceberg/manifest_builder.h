@@ -65,7 +65,7 @@ class ManifestBuilder {
                                       const std::vector<bool>& is_removed, int64_t sequence_number,
                                       ManifestCounts* counts);
   /// Gives first row ids to the data manifests without, from next_row_id on.
-  static void AssignRowIds(Manifests* manifests);
+  static arrow::Status AssignRowIds(Manifests* manifests);
   static ManifestFile Stamp(const Written& written, int64_t sequence_number);
 
   const FileIO& io_;

@@ -419,7 +419,10 @@ void TableMetadata::AddSnapshot(const Snapshot& snapshot) {
   ArrayAt(json_, "snapshot-log").push_back(std::move(entry));
   json_["last-sequence-number"] = std::max(last_sequence_number(), snapshot.sequence_number);
   if (snapshot.first_row_id && snapshot.added_rows) {
-    json_["next-row-id"] = std::max(next_row_id(), *snapshot.first_row_id + *snapshot.added_rows);
+    int64_t next = 0;  // of numbers that this program gave: they fit
+    if (!__builtin_add_overflow(*snapshot.first_row_id, *snapshot.added_rows, &next)) {
+      json_["next-row-id"] = std::max(next_row_id(), next);
+    }
   }
 }
 

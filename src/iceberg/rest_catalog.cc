@@ -89,7 +89,8 @@ class RestTable : public TableStore {
     switch (VerdictOf(answer->status)) {
       case CommitVerdict::kCommitted: {
         auto committed = TableOf(&answer->body, description_);
-        return committed.ok() ? committed : Find(update, committed.status());
+        // Not to be read: the table tells, which may come from a cache that lags.
+        return committed.ok() ? committed : Find(update, Unknown(committed.status().message()));
       }
       case CommitVerdict::kConflict:
         return Conflicting(base, update, *answer);
@@ -193,9 +194,15 @@ class RestTable : public TableStore {
   arrow::Result<LoadedTable> Conflicting(const LoadedTable& base, const RestUpdate& update,
                                          const RestAnswer& answer) {
     const auto conflict = Conflict("{}: another commit came first: {}", description_, answer.error);
-    // It may have met the effect of our own earlier sending.
-    if (answer.resent && update.snapshot_id) return Find(update, conflict);
-    return conflict;
+    if (!answer.resent) return conflict;
+    // It may have met the effect of our own earlier sending, or that one may be under way still:
+    // only where the main branch has moved can it no longer arrive.
+    auto table = Load();
+    if (!table.ok() || !update.snapshot_id) return Unknown(answer.error);
+    ARROW_ASSIGN_OR_RAISE(const auto found, table->metadata.FindSnapshot(*update.snapshot_id));
+    if (found) return table;
+    const bool moved = table->metadata.current_snapshot_id() != base.metadata.current_snapshot_id();
+    return moved ? conflict : Unknown(answer.error);
   }
 
   /// The server refused. Where the table has moved meanwhile that may be why: then it is a conflict

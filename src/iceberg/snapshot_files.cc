@@ -86,6 +86,10 @@ arrow::Status ReadContents(const FileIO& io, ManifestFile* manifest, Contents* c
     manifest->existing_rows_count = counted.existing_rows_count;
     manifest->deleted_rows_count = counted.deleted_rows_count;
   }
+  // Row ids are given by these: too low a count would give some twice.
+  manifest->added_rows_count = std::max(manifest->added_rows_count, counted.added_rows_count);
+  manifest->existing_rows_count =
+      std::max(manifest->existing_rows_count, counted.existing_rows_count);
   return arrow::Status::OK();
 }
 

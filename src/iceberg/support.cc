@@ -3,6 +3,7 @@
 #include <set>
 
 #include "iceberg/delete_index.h"
+#include "iceberg/row_lineage.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
@@ -18,6 +19,16 @@ arrow::Status CheckSupported(const TableMetadata& metadata, const SnapshotFiles&
         "format version {} is not supported by this version of Thalweg; it reads and writes "
         "versions 2 and 3",
         version);
+  }
+  if (version >= 3) {
+    ARROW_ASSIGN_OR_RAISE(const Schema schema, metadata.CurrentSchema());
+    for (const auto& [name, id] :
+         {std::pair(kRowIdName, kRowIdFieldId), std::pair(kLastUpdatedName, kLastUpdatedFieldId)}) {
+      const Field* field = schema.FindTopLevel(name);
+      if (field == nullptr || field->id == id) continue;
+      return Invalid("column \"{}\" (field {}) has the name of a column of row lineage: rename it",
+                     name, field->id);
+    }
   }
   ARROW_ASSIGN_OR_RAISE(const auto specs, metadata.PartitionSpecs());
   std::set<int32_t> unpartitioned;

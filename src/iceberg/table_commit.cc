@@ -92,6 +92,26 @@ arrow::Status CheckStillSupported(const LoadedTable& parent, const SnapshotFiles
   return Conflict("the table changed and cannot be committed to: {}", supported.message());
 }
 
+/// The snapshot that was read must be in the parent's past: after a rollback, or with another
+/// branch's snapshot in its place, other deletes hold than those that were applied.
+arrow::Status CheckHistory(const TableMetadata& parent, int64_t base_id) {
+  ARROW_ASSIGN_OR_RAISE(const auto snapshots, parent.Snapshots());
+  std::unordered_map<int64_t, std::optional<int64_t>> parents;
+  for (const auto& snapshot : snapshots) {
+    parents[snapshot.snapshot_id] = snapshot.parent_snapshot_id;
+  }
+  auto at = parent.current_snapshot_id();
+  for (size_t steps = 0; at && steps <= snapshots.size(); ++steps) {
+    if (*at == base_id) return arrow::Status::OK();
+    const auto found = parents.find(*at);
+    at = found == parents.end() ? std::nullopt : found->second;
+  }
+  return Conflict(
+      "snapshot {}, which was planned, is not in the history of the table's current snapshot any "
+      "more (a rollback, or expired snapshots in between)",
+      base_id);
+}
+
 /// The part of a declaration that decides the order of rows.
 bool SameOrder(const ClusteringSpec& a, const ClusteringSpec& b) {
   return a.SpecId() == b.SpecId();
@@ -225,7 +245,8 @@ double DepthAfter(const SnapshotFiles& files, const CubeMap& cubes, const Schema
   return MeasureLayout(layout).depth;
 }
 
-SnapshotChange NewChange(std::string operation, const std::string& run_id,
+SnapshotChange NewChange(const TableMetadata& table, std::string operation,
+                         const std::string& run_id,
                          const std::map<std::string, std::string>& summary, const RunRecord& run,
                          const std::function<arrow::Status()>& before_swap) {
   SnapshotChange change;
@@ -240,7 +261,7 @@ SnapshotChange NewChange(std::string operation, const std::string& run_id,
   note("thalweg.achieved-depth", run.achieved_depth);
   change.idempotence_key = property::kSummaryRun;
   change.idempotence_value = run_id;
-  change.commit_id = RunTag(run_id);
+  change.commit_id = RunTag(run_id, table.table_uuid());
   change.before_swap = before_swap;
   return change;
 }
@@ -289,10 +310,12 @@ arrow::Result<CommitResult> IcebergTable::CommitRewrite(
   ARROW_ASSIGN_OR_RAISE(const auto cubes, Cubes());
   ARROW_ASSIGN_OR_RAISE(const Schema schema, loaded_.metadata.CurrentSchema());
   run.achieved_depth = DepthAfter(*pinned, cubes->map, schema, removed, outputs, commit.spec, run);
-  SnapshotChange change = NewChange("replace", commit.run_id, commit.summary, run, before_swap);
+  SnapshotChange change =
+      NewChange(loaded_.metadata, "replace", commit.run_id, commit.summary, run, before_swap);
   change.removed = std::move(removed);
   change.added = outputs.manifests;
   change.validate = [&](const LoadedTable& parent, const SnapshotFiles& files) -> arrow::Status {
+    ARROW_RETURN_NOT_OK(CheckHistory(parent.metadata, base_id));
     ARROW_RETURN_NOT_OK(CheckStillSupported(parent, files));
     ARROW_RETURN_NOT_OK(CheckSchemaUnchanged(parent.metadata, outputs));
     ARROW_RETURN_NOT_OK(CheckDeclarationUnchanged(parent.metadata, commit.spec));
@@ -338,8 +361,8 @@ arrow::Result<CommitResult> IcebergTable::CommitWrite(
   Outputs outputs;
   ARROW_RETURN_NOT_OK(
       AddOutputs(commit.outputs, commit.spec, commit.run_id, std::nullopt, &outputs));
-  SnapshotChange change = NewChange(overwrite ? "overwrite" : "append", commit.run_id,
-                                    commit.summary, commit.run, before_swap);
+  SnapshotChange change = NewChange(loaded_.metadata, overwrite ? "overwrite" : "append",
+                                    commit.run_id, commit.summary, commit.run, before_swap);
   change.added = outputs.manifests;
   if (overwrite) {
     ARROW_ASSIGN_OR_RAISE(const auto files, Files());

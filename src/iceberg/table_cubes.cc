@@ -178,7 +178,7 @@ arrow::Result<bool> IcebergTable::RebuildCubes() {
   }
   rebuilt.map.last_run_id = stored->map.last_run_id;
   if (stored->note.empty() && SameCubes(rebuilt.map, stored->map)) return false;
-  std::string written;
+  std::set<std::string> written;
   auto changed = CommitProperties(*store_, [&](TableMetadata* metadata) -> arrow::Result<bool> {
     if (metadata->current_snapshot_id() != snapshot_id)
       return Conflict("the table changed while its cubes were rebuilt");
@@ -187,22 +187,24 @@ arrow::Result<bool> IcebergTable::RebuildCubes() {
     for (const auto& entry : statistics) {
       if (entry.snapshot_id == *snapshot_id) previous = entry;
     }
+    // Asked again after an unknown outcome: it has arrived.
+    if (previous && written.contains(previous->statistics_path)) return false;
     ARROW_ASSIGN_OR_RAISE(
         const auto entry,
         StoreCubes(io(), store_->MetadataFolder(*metadata), rebuilt.map, *snapshot_id,
                    metadata->last_sequence_number(), NewUuid(), previous));
-    if (!written.empty()) ARROW_RETURN_NOT_OK(io().Delete(written));
-    written = entry.statistics_path;
+    written.insert(entry.statistics_path);
     metadata->SetStatistics(entry);
     return true;
   });
-  if (!changed.ok()) {
-    if (KindOf(changed.status()) != FailureKind::kUnknown && !written.empty()) {
-      ARROW_RETURN_NOT_OK(io().Delete(written));
-    }
+  if (!changed.ok() && KindOf(changed.status()) == FailureKind::kUnknown) {
     return Named(changed.status());
   }
   ARROW_RETURN_NOT_OK(Refresh());
+  ARROW_ASSIGN_OR_RAISE(const auto statistics, loaded_.metadata.Statistics());
+  for (const auto& entry : statistics) written.erase(entry.statistics_path);
+  for (const auto& path : written) ARROW_RETURN_NOT_OK(io().Delete(path));
+  if (!changed.ok()) return Named(changed.status());
   return true;
 }
 

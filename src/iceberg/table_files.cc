@@ -27,7 +27,8 @@ std::string DataFolder(const TableMetadata& metadata) {
 std::string DataFileLocation(const TableMetadata& metadata, const OutputContext& context,
                              int number) {
   const std::string name = fmt::format(
-      "{}{}-{:05}-{}-{:05}.parquet", kDataFilePrefix, RunTag(context.run_id), context.task,
+      "{}{}-{:05}-{}-{:05}.parquet", kDataFilePrefix, RunTag(context.run_id, metadata.table_uuid()),
+      context.task,
       context.attempt_id.empty() ? std::to_string(context.attempt) : context.attempt_id, number);
   const std::string folder = DataFolder(metadata);
   if (metadata.property("write.object-storage.enabled", "false") != "true")
@@ -43,6 +44,10 @@ bool IsOwnDataFile(const std::string& location) {
   const std::string_view name = FileName(location);
   return name.starts_with(kDataFilePrefix) && name.ends_with(".parquet") &&
          name.size() > kDataFilePrefix.size() + 36;
+}
+
+std::string IcebergTable::TagOfRun(const std::string& run_id) const {
+  return RunTag(run_id, loaded_.metadata.table_uuid());
 }
 
 arrow::Result<std::vector<RunFile>> IcebergTable::ListRunFiles() const {
@@ -72,9 +77,7 @@ arrow::Status IcebergTable::DeleteRunFile(const std::string& name) const {
   return io().Delete(JoinLocation(store_->MetadataFolder(loaded_.metadata), name));
 }
 
-arrow::Result<std::vector<Table::FileSize>> IcebergTable::FilesOfRun(
-    const std::string& run_id) const {
-  const std::string tag = RunTag(run_id);
+arrow::Result<std::vector<Table::FileSize>> IcebergTable::FilesOfRun(const std::string& tag) const {
   std::vector<std::string> folders;
   for (const std::string& folder :
        {DataFolder(loaded_.metadata), store_->MetadataFolder(loaded_.metadata),

@@ -104,9 +104,7 @@ arrow::Status LanceTable::DeleteRunFile(const std::string& name) const {
   return Named(version_->dataset->DeleteFile(OwnPath(name)));
 }
 
-arrow::Result<std::vector<Table::FileSize>> LanceTable::FilesOfRun(
-    const std::string& run_id) const {
-  const std::string tag = RunTag(run_id);
+arrow::Result<std::vector<Table::FileSize>> LanceTable::FilesOfRun(const std::string& tag) const {
   std::map<std::string, int64_t> found;
   for (const std::string folder : {kDataFolder, kOwnFolder}) {
     ARROW_ASSIGN_OR_RAISE(const auto listed, Named(version_->dataset->ListFiles(folder)));

@@ -24,22 +24,23 @@ arrow::Status CheckRunId(const std::string& run_id) {
   return arrow::Status::OK();
 }
 
-std::string RunTag(const std::string& run_id) {
-  bool uuid = run_id.size() == 36;
+std::string RunTag(const std::string& run_id, const std::string& scope) {
+  bool uuid = run_id.size() == 36 && scope.empty();
   for (size_t i = 0; uuid && i < run_id.size(); ++i) {
     const char c = run_id[i];
     const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
     uuid = dash ? c == '-' : (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
   }
   if (uuid) return run_id;
-  const XXH128_hash_t hash = XXH3_128bits(run_id.data(), run_id.size());
+  const std::string text = scope.empty() ? run_id : scope + "\n" + run_id;
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   return fmt::format("{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}", hash.high64 >> 32,
                      (hash.high64 >> 16) & 0xFFFF, hash.high64 & 0xFFF,
                      0x8000 | ((hash.low64 >> 48) & 0x3FFF), hash.low64 & 0xFFFFFFFFFFFFULL);
 }
 
-std::string RunFileName(const std::string& run_id, const std::string& attempt) {
-  return fmt::format("{}{}-{}{}", kRunFilePrefix, RunTag(run_id), attempt, kRunFileSuffix);
+std::string RunFileName(const std::string& run_tag, const std::string& attempt) {
+  return fmt::format("{}{}-{}{}", kRunFilePrefix, run_tag, attempt, kRunFileSuffix);
 }
 
 std::string RunTagOfRunFile(std::string_view name) {

@@ -16,6 +16,7 @@
 #include "layout/unit.h"
 #include "sort/row_source.h"
 #include "spec/clustering_spec.h"
+#include "table/run_tag.h"
 #include "util/json.h"
 #include "util/memory.h"
 
@@ -249,6 +250,8 @@ class Table {
   virtual arrow::Result<std::vector<HistoryEntry>> History() const = 0;
 
   // Run intents and what dead runs left.
+  /// What names of files carry for a run of this table (run_tag.h).
+  virtual std::string TagOfRun(const std::string& run_id) const { return RunTag(run_id); }
   virtual arrow::Result<std::vector<RunFile>> ListRunFiles() const = 0;
   virtual arrow::Status WriteRunFile(const std::string& name, const std::string& text) const = 0;
   virtual arrow::Status DeleteRunFile(const std::string& name) const = 0;
@@ -256,9 +259,9 @@ class Table {
     std::string location;
     int64_t bytes = 0;
   };
-  /// Every file in the table's data and metadata folders whose name carries this run, referenced or
-  /// not.
-  virtual arrow::Result<std::vector<FileSize>> FilesOfRun(const std::string& run_id) const = 0;
+  /// Every file in the table's data and metadata folders whose name carries this tag (TagOfRun()),
+  /// referenced or not.
+  virtual arrow::Result<std::vector<FileSize>> FilesOfRun(const std::string& tag) const = 0;
   /// Locations named by any snapshot of any ref (data, delete, manifest, list, statistics and
   /// metadata files), in freshly loaded metadata.
   virtual arrow::Result<std::set<std::string>> ReferencedFiles() const = 0;

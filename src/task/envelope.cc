@@ -256,13 +256,15 @@ arrow::Result<TaskEnvelope> TaskFromJson(const Json& json, const std::string& wh
   ARROW_ASSIGN_OR_RAISE(task.planned, PlannedFromJson(json, what));
   ARROW_ASSIGN_OR_RAISE(task.sources, SourcesFromJson(json, what));
   int64_t rows = 0;
+  bool exact = true;
   for (const auto& unit : task.sources) {
     if (unit.rows > INT64_MAX - rows) return Invalid("{}: too many rows", what);
     rows += unit.rows;
+    exact = exact && unit.rows_exact;
   }
-  if (rows != task.selection_rows) {
-    return Invalid("{}: \"selection-rows\" is {}, its source units have {}", what,
-                   task.selection_rows, rows);
+  if (task.selection_rows > rows || (exact && task.selection_rows < rows)) {
+    return Invalid("{}: \"selection-rows\" is {}, its source units have {}{}", what,
+                   task.selection_rows, exact ? "" : "at most ", rows);
   }
   return task;
 }

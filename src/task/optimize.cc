@@ -278,6 +278,9 @@ arrow::Result<OptimizeReport> CommitResults(Table& table,
   report.snapshot_before = table.snapshot_id();
   ARROW_ASSIGN_OR_RAISE(bool done, AlreadyCommitted(table, run_id, &report));
   if (!done) {
+    constexpr double kOrphanAge = 86400;
+    // Before the files are looked at: from here on nobody takes them for a dead run's.
+    ARROW_ASSIGN_OR_RAISE(auto intent, RunIntent::Begin(table, run_id, kOrphanAge));
     ARROW_ASSIGN_OR_RAISE(auto selections, CheckResults(table, results, options.verify));
     ARROW_ASSIGN_OR_RAISE(auto spec, UsableDeclaration(table, &report.notes));
     if (spec != selections.front().task().spec) {
@@ -288,8 +291,6 @@ arrow::Result<OptimizeReport> CommitResults(Table& table,
     ARROW_RETURN_NOT_OK(CheckCommitMemory(table, MergeRuns(selections).rows, options));
     ARROW_RETURN_NOT_OK(CheckOutputs(table, selections));
     if (options.verify == Verify::kFull) ARROW_RETURN_NOT_OK(ReadOutputsBack(table, selections));
-    constexpr double kOrphanAge = 86400;
-    ARROW_ASSIGN_OR_RAISE(auto intent, RunIntent::Begin(table, run_id, kOrphanAge));
     auto layout = table.DescribeLayout(spec.columns);
     if (layout.ok()) {
       report.depth_before = MeasureLayout(*layout).depth;

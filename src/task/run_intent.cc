@@ -64,7 +64,8 @@ class RunIntentImpl : public RunIntent {
       : table_(table),
         run_id_(run_id),
         attempt_(NewUuid()),
-        name_(RunFileName(run_id, attempt_)),
+        tag_(table.TagOfRun(run_id)),
+        name_(RunFileName(tag_, attempt_)),
         process_(ProcessIdentity::Own()),
         orphan_age_(orphan_age_seconds) {}
 
@@ -109,7 +110,7 @@ class RunIntentImpl : public RunIntent {
     const Json json{{"format", kFormat},
                     {"run-id", run_id_},
                     {"attempt", attempt_},
-                    {"path-prefix", RunTag(run_id_)},
+                    {"path-prefix", tag_},
                     {"host", process_.host},
                     {"boot-id", process_.boot_id},
                     {"pid-namespace", process_.pid_namespace},
@@ -145,6 +146,7 @@ class RunIntentImpl : public RunIntent {
   const Table& table_;
   const std::string run_id_;
   const std::string attempt_;
+  const std::string tag_;
   const std::string name_;
   const ProcessIdentity process_;
   const double orphan_age_;
@@ -168,7 +170,7 @@ struct RunIntents {
   int64_t age_millis = INT64_MAX;  // since the latest renewal
 };
 
-std::map<std::string, RunIntents> ReadIntents(const std::vector<RunFile>& files,
+std::map<std::string, RunIntents> ReadIntents(const Table& table, const std::vector<RunFile>& files,
                                               double orphan_age_seconds) {
   std::map<std::string, RunIntents> runs;  // by tag
   const int64_t now = NowMillis();
@@ -177,7 +179,8 @@ std::map<std::string, RunIntents> ReadIntents(const std::vector<RunFile>& files,
     if (tag.empty()) continue;
     RunIntents& run = runs[tag];
     Intent intent = ParseIntent(file);
-    if (RunTag(intent.run_id) != tag) intent = Intent{};  // torn, or not what its name says
+    // Torn, another table's in a shared folder, or not what its name says.
+    if (table.TagOfRun(intent.run_id) != tag) intent = Intent{};
     if (run.run_id.empty()) run.run_id = intent.run_id;
     run.names.push_back(file.name);
     const int64_t age = now - file.modified_millis;
@@ -191,7 +194,7 @@ std::map<std::string, RunIntents> ReadIntents(const std::vector<RunFile>& files,
     }
   }
   for (auto& [tag, run] : runs) {
-    if (run.run_id.empty()) run.run_id = tag;  // a tag is its own tag
+    if (run.run_id.empty()) run.run_id = tag;  // for people
   }
   return runs;
 }
@@ -199,18 +202,30 @@ std::map<std::string, RunIntents> ReadIntents(const std::vector<RunFile>& files,
 /// Deletes the unreferenced files of a dead run, then its intents.
 arrow::Status Reclaim(const Table& table, const std::string& tag, const RunIntents& run,
                       double orphan_age_seconds, bool dry_run, CleanReport::Run* report) {
-  ARROW_ASSIGN_OR_RAISE(auto files, table.FilesOfRun(run.run_id));
+  auto taken_up = [&]() -> arrow::Result<bool> {
+    ARROW_ASSIGN_OR_RAISE(auto intents, table.ListRunFiles());
+    const auto again = ReadIntents(table, intents, orphan_age_seconds);
+    const auto found = again.find(tag);
+    return found != again.end() && (found->second.alive || found->second.waiting);
+  };
+  ARROW_ASSIGN_OR_RAISE(const auto there_before, table.FindRun(run.run_id));
+  ARROW_ASSIGN_OR_RAISE(auto files, table.FilesOfRun(tag));
   // A process that took the run up meanwhile wrote its intent before its first file: it is listed
   // now if a file of its is in `files`.
-  ARROW_ASSIGN_OR_RAISE(auto intents, table.ListRunFiles());
-  const auto again = ReadIntents(intents, orphan_age_seconds);
-  const auto found = again.find(tag);
-  if (found != again.end() && (found->second.alive || found->second.waiting)) {
+  ARROW_ASSIGN_OR_RAISE(bool alive, taken_up());
+  if (alive) {
     report->state = "alive";
     return arrow::Status::OK();
   }
   ARROW_ASSIGN_OR_RAISE(auto referenced, table.ReferencedFiles());
   ARROW_ASSIGN_OR_RAISE(auto committed, table.FindRun(run.run_id));
+  // One that commits what others have written has files that are older than its intent: it may have
+  // come, and committed, while the references were read.
+  ARROW_ASSIGN_OR_RAISE(alive, taken_up());
+  if (alive || (committed && !there_before)) {
+    report->state = "alive";
+    return arrow::Status::OK();
+  }
   std::erase_if(files, [&](const auto& file) {
     return referenced.contains(file.location) ||
            !RunTagOfRunFile(file.location.substr(file.location.rfind('/') + 1)).empty();
@@ -256,7 +271,7 @@ void ReleaseKeptIntents(const Table& table, const std::string& run_id) {
   auto files = table.ListRunFiles();
   if (!files.ok()) return;
   for (const RunFile& file : *files) {
-    if (RunTagOfRunFile(file.name) != RunTag(run_id)) continue;
+    if (RunTagOfRunFile(file.name) != table.TagOfRun(run_id)) continue;
     if (ParseIntent(file).kept) (void)table.DeleteRunFile(file.name);
   }
 }
@@ -266,8 +281,8 @@ arrow::Result<CleanReport> CleanDeadRuns(const Table& table, double orphan_age_s
   if (!(orphan_age_seconds > 0)) return Usage("the orphan age must be positive");
   CleanReport report;
   ARROW_ASSIGN_OR_RAISE(auto files, table.ListRunFiles());
-  for (const auto& [tag, run] : ReadIntents(files, orphan_age_seconds)) {
-    if (!except_run.empty() && tag == RunTag(except_run)) continue;
+  for (const auto& [tag, run] : ReadIntents(table, files, orphan_age_seconds)) {
+    if (!except_run.empty() && tag == table.TagOfRun(except_run)) continue;
     CleanReport::Run line;
     line.run_id = run.run_id;
     const std::string age = FormatDuration(std::max<int64_t>(0, run.age_millis) / 1000.0);

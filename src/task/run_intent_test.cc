@@ -238,7 +238,7 @@ std::string IntentText(const std::map<std::string, Json>& changes, const std::st
   return DumpJson(json);
 }
 
-std::string IntentName(const std::string& run_id) { return RunFileName(run_id, NewUuid()); }
+std::string IntentName(const std::string& run_id) { return RunFileName(RunTag(run_id), NewUuid()); }
 
 TEST_F(RunIntentTest, OnlyProvablyDeadOrOldRunsAreReclaimed) {
   struct Case {
@@ -344,13 +344,38 @@ TEST_F(RunIntentTest, RunTakenUpWhileCleaningIsLeftAlone) {
    public:
     using ToyTable::ToyTable;
     mutable std::unique_ptr<RunIntent> intent;
-    arrow::Result<std::vector<FileSize>> FilesOfRun(const std::string& run) const override {
-      intent = Value(RunIntent::Begin(*this, run, kDay));
-      WriteFile(const_cast<Resuming&>(*this), run);
-      return ToyTable::FilesOfRun(run);
+    arrow::Result<std::vector<FileSize>> FilesOfRun(const std::string& tag) const override {
+      intent = Value(RunIntent::Begin(*this, "resumed", kDay));
+      WriteFile(const_cast<Resuming&>(*this), "resumed");
+      return ToyTable::FilesOfRun(tag);
     }
   };
   Resuming table(folder_.path());
+  const auto report = Value(CleanDeadRuns(table, kDay, false));
+  EXPECT_EQ(report.files_deleted, 0);
+  EXPECT_EQ(StateOf(report, run_id), "alive");
+  EXPECT_THAT(table_.FilesIn("data"), SizeIs(files_.size() + 1));
+}
+
+TEST_F(RunIntentTest, RunCommittedWhileCleaningIsLeftAlone) {
+  const std::string run_id = "late";
+  ASSERT_OK(table_.WriteRunFile(IntentName(run_id), IntentText({{"start-time", 1}}, run_id)));
+  WriteFile(table_, run_id);
+  /// Somebody commits files that are older than its intent, after the references were read.
+  class Late : public ToyTable {
+   public:
+    using ToyTable::ToyTable;
+    mutable bool committed = false;
+    arrow::Result<std::set<std::string>> ReferencedFiles() const override {
+      auto referenced = ToyTable::ReferencedFiles();
+      committed = true;
+      return referenced;
+    }
+    arrow::Result<std::optional<std::string>> FindRun(const std::string& run) const override {
+      return committed ? std::optional<std::string>("7") : ToyTable::FindRun(run);
+    }
+  };
+  Late table(folder_.path());
   const auto report = Value(CleanDeadRuns(table, kDay, false));
   EXPECT_EQ(report.files_deleted, 0);
   EXPECT_EQ(StateOf(report, run_id), "alive");

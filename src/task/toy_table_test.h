@@ -433,11 +433,11 @@ class ToyTable : public Table {
     fs::remove(folder_ / "metadata" / name);
     return arrow::Status::OK();
   }
-  arrow::Result<std::vector<FileSize>> FilesOfRun(const std::string& run_id) const override {
+  arrow::Result<std::vector<FileSize>> FilesOfRun(const std::string& tag) const override {
     std::vector<FileSize> files;
     for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
       if (entry.is_regular_file() &&
-          entry.path().filename().string().find(RunTag(run_id)) != std::string::npos) {
+          entry.path().filename().string().find(tag) != std::string::npos) {
         files.push_back({entry.path(), static_cast<int64_t>(entry.file_size())});
       }
     }
