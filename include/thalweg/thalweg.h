@@ -2,7 +2,8 @@
 
 // The public C++ interface of Thalweg: declare, look at and optimize clustered tables from a
 // program of one's own. Everything that the command line does goes through the same code. Needs
-// Arrow C++ 26.
+// Arrow C++ 26. A program whose tables are in S3 calls arrow::fs::FinalizeS3() before it leaves
+// main(), as every user of Arrow's S3 file system does.
 
 #include <arrow/result.h>
 #include <arrow/status.h>
