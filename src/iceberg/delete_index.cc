@@ -77,7 +77,7 @@ DeleteTargets::DeleteTargets(std::vector<Target> targets) : targets_(std::move(t
 }
 
 int64_t DeleteTargets::Smallest(size_t begin, size_t end) const {
-  const auto level = static_cast<size_t>(std::bit_width(end - begin)) - 1;
+  const auto level = static_cast<size_t>(std::bit_width(std::max<size_t>(1, end - begin))) - 1;
   return std::min(smallest_[level][begin], smallest_[level][end - (size_t{1} << level)]);
 }
 
@@ -190,6 +190,7 @@ class Spread {
  public:
   Spread(Kind kind, const std::vector<LiveFile>& data_files) : kind_(kind) {
     std::vector<std::pair<int64_t, int64_t>> rows;
+    rows.reserve(data_files.size());
     for (const LiveFile& data : data_files) {
       rows.emplace_back(data.sequence_number, data.file.record_count);
     }
