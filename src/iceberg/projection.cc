@@ -459,6 +459,7 @@ arrow::Result<std::vector<ParquetColumn>> MatchColumns(const parquet::FileMetaDa
     names = &mapping->fields();
   }
   std::vector<FileField> have;
+  have.reserve(manifest.schema_fields.size());
   for (const auto& field : manifest.schema_fields) {
     have.push_back(Identify(field, field.field->name(), names));
   }

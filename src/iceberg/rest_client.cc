@@ -206,7 +206,8 @@ arrow::Status RestClient::Wait(int attempt, const HttpResponse* response) const 
 }
 
 /// One request and, should the token be refused, the same once more with a new one.
-arrow::Result<HttpResponse> RestClient::Authorized(HttpRequest request, const std::string& token) {
+arrow::Result<HttpResponse> RestClient::Authorized(const HttpRequest& request,
+                                                   const std::string& token) {
   for (bool again = false;; again = true) {
     std::string header = token.empty() ? "" : "Bearer " + token;
     if (token.empty()) {
@@ -230,7 +231,7 @@ arrow::Result<HttpResponse> RestClient::Authorized(HttpRequest request, const st
 
 namespace {
 
-RestAnswer AnswerOf(HttpResponse response) {
+RestAnswer AnswerOf(const HttpResponse& response) {
   RestAnswer answer;
   answer.status = response.status;
   if (!IsSuccess(response.status)) {

@@ -109,7 +109,7 @@ class RestClient {
 
  private:
   RestClient(std::string catalog, HttpOptions options);
-  arrow::Result<HttpResponse> Authorized(HttpRequest request, const std::string& token);
+  arrow::Result<HttpResponse> Authorized(const HttpRequest& request, const std::string& token);
   std::string Url(const std::string& path) const;
   arrow::Status Wait(int attempt, const HttpResponse* response) const;
 

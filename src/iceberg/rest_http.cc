@@ -177,7 +177,7 @@ arrow::Result<HttpResponse> HttpClient::SendOnce(const HttpRequest& request,
       curl_slist_free_all(list);
       return Invalid("the header {} holds a line break", name.substr(0, name.find('\n')));
     }
-    add(value.empty() ? name + ";" : name + ": " + value);
+    add(value.empty() ? name + ";" : fmt::format("{}: {}", name, value));
   }
   add("Expect:");  // bodies are sent at once
   const std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(list, curl_slist_free_all);

@@ -92,7 +92,7 @@ arrow::Status CheckSupported(const Properties& properties) {
 
 /// Of the properties, else of the environment as the AWS tools read it; "" for AWS itself.
 std::string EndpointOf(const Properties& properties) {
-  const std::string endpoint = First(properties, {"s3.endpoint"});
+  std::string endpoint = First(properties, {"s3.endpoint"});
   if (!endpoint.empty()) return endpoint;
   for (const char* variable : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
     const char* value = std::getenv(variable);
@@ -393,7 +393,7 @@ arrow::Status S3FileIO::Delete(const std::string& location) {
   ARROW_ASSIGN_OR_RAISE(const auto size, Size(location));
   if (!size) return arrow::Status::OK();
   ARROW_ASSIGN_OR_RAISE(const Place place, Find(location));
-  const auto status = place.file_system->DeleteFile(place.path);
+  auto status = place.file_system->DeleteFile(place.path);
   if (status.ok()) return status;
   ARROW_ASSIGN_OR_RAISE(const auto left, Size(location));  // another process may have been faster
   return left ? Named("delete", location, status) : arrow::Status::OK();
