@@ -10,22 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from campaign_tools import SCALE, campaign_seeds, start_paused
-from pyiceberg.manifest import DataFileContent
 from spark_tools import SparkCatalog
 from table_kinds import MERGE_ON_READ, create, rows
-from table_readers import READERS, by_duckdb, multiset
+from table_readers import READERS, by_duckdb, delete_files, multiset
 from thalweg_test_tools import PROGRAM, Lake
 
 pytestmark = pytest.mark.jvm
-
-
-def delete_files(table) -> list:
-    return [
-        entry.data_file
-        for manifest in table.current_snapshot().manifests(table.io)
-        for entry in manifest.fetch_manifest_entry(table.io)
-        if entry.data_file.content != DataFileContent.DATA
-    ]
 
 
 @pytest.mark.parametrize("executed_first", [True, False])

@@ -5,21 +5,12 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from pyiceberg.manifest import DataFileContent
 from rest_tools import RestLake
 from spark_tools import hadoop_catalog, rest_catalog_of
+from table_readers import delete_files
 from thalweg_test_tools import EVENTS, arrow_rows, hadoop_table, make_rows, rows_of
 
 pytestmark = pytest.mark.jvm
-
-
-def delete_files(table) -> list:
-    return [
-        entry.data_file
-        for manifest in table.current_snapshot().manifests(table.io)
-        for entry in manifest.fetch_manifest_entry(table.io)
-        if entry.data_file.content != DataFileContent.DATA
-    ]
 
 
 def test_spark_and_pyiceberg_share_a_catalog(lake, spark):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import duckdb_engine
 import pyarrow as pa
+from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 from spark_tools import SparkCatalog
 from thalweg_test_tools import local_path
@@ -73,6 +74,16 @@ def by_duckdb(table: Table, spark: SparkCatalog, name: str) -> pa.Table:
 
 def by_spark(table: Table, spark: SparkCatalog, name: str) -> pa.Table:
     return spark.read(table=name)
+
+
+def delete_files(table) -> list:
+    """Live delete files, as the manifests describe them."""
+    return [
+        entry.data_file
+        for manifest in table.current_snapshot().manifests(table.io)
+        for entry in manifest.fetch_manifest_entry(table.io)
+        if entry.data_file.content != DataFileContent.DATA
+    ]
 
 
 Reader = Callable[[Table, SparkCatalog, str], pa.Table]

@@ -238,6 +238,7 @@ class Spread {
 
 arrow::Result<std::vector<DeletedRows>> EstimateDeletedRows(
     const std::vector<LiveFile>& data_files, const std::vector<LiveFile>& delete_files) {
+  if (delete_files.empty()) return std::vector<DeletedRows>(data_files.size());
   Spread equality(Kind::kEquality, data_files);
   Spread positions(Kind::kPositions, data_files);
   std::unordered_map<std::string_view, const LiveFile*> vectors;

@@ -251,7 +251,8 @@ arrow::Result<std::unique_ptr<RowSource>> IcebergTable::Scan(
   if (has_lineage) {
     ARROW_ASSIGN_OR_RAISE(rows, InheritRowLineage(std::move(rows), std::move(lineage)));
   }
-  ARROW_ASSIGN_OR_RAISE(const auto delete_files, DeleteFilesAt(snapshot_id));
+  ARROW_ASSIGN_OR_RAISE(const auto snapshot, FilesAt(snapshot_id));
+  const auto& delete_files = snapshot->delete_files;
   if (delete_files.empty()) return rows;
   ARROW_ASSIGN_OR_RAISE(
       const auto deleted,
@@ -259,12 +260,9 @@ arrow::Result<std::unique_ptr<RowSource>> IcebergTable::Scan(
   return FilterDeletedRows(std::move(rows), deleted, memory);
 }
 
-arrow::Result<std::vector<LiveFile>> IcebergTable::DeleteFilesAt(
+arrow::Result<std::shared_ptr<const SnapshotFiles>> IcebergTable::FilesAt(
     const std::string& snapshot_id) const {
-  if (snapshot_id == this->snapshot_id()) {
-    ARROW_ASSIGN_OR_RAISE(const auto files, Files());
-    return files->delete_files;
-  }
+  if (snapshot_id == this->snapshot_id()) return Files();
   const auto id = ParseNumber<int64_t>(snapshot_id);
   if (!id) return Invalid("{}: \"{}\" is not a snapshot id", name_, snapshot_id);
   ARROW_ASSIGN_OR_RAISE(const auto snapshot, loaded_.metadata.FindSnapshot(*id));
@@ -273,7 +271,7 @@ arrow::Result<std::vector<LiveFile>> IcebergTable::DeleteFilesAt(
                     name_, snapshot_id);
   }
   ARROW_ASSIGN_OR_RAISE(auto files, ReadSnapshotFiles(io(), loaded_.metadata, *id));
-  return std::move(files.delete_files);
+  return std::make_shared<const SnapshotFiles>(std::move(files));
 }
 
 arrow::Result<std::unique_ptr<RowSource>> IcebergTable::ScanFiles(std::vector<DataFile> files,

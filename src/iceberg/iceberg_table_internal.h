@@ -64,6 +64,8 @@ class UnitDescriber {
   const SnapshotFiles& files_;
   const DeleteIndex deletes_;
 };
+/// Whether deletes applied to rows of the unit when it was described.
+bool MayHaveDeletedRows(const UnitDescriptor& descriptor);
 /// The data file that a descriptor describes.
 arrow::Result<LiveFile> LiveFileOf(const UnitDescriptor& descriptor);
 
@@ -127,8 +129,8 @@ class IcebergTable : public Table {
   arrow::Result<std::unique_ptr<RowSource>> ScanFiles(std::vector<DataFile> files,
                                                       bool with_lineage,
                                                       MemoryAccount* memory) const;
-  /// Delete files that hold at a snapshot, which may be older than the pinned one.
-  arrow::Result<std::vector<LiveFile>> DeleteFilesAt(const std::string& snapshot_id) const;
+  /// Files of a snapshot, which may be older than the pinned one.
+  arrow::Result<std::shared_ptr<const SnapshotFiles>> FilesAt(const std::string& snapshot_id) const;
   /// Files of the pinned snapshot, read once.
   arrow::Result<std::shared_ptr<const SnapshotFiles>> Files() const;
   /// The cube map that holds for the pinned snapshot, read once.

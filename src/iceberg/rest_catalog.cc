@@ -90,7 +90,7 @@ class RestTable : public TableStore {
       case CommitVerdict::kCommitted: {
         auto committed = TableOf(&answer->body, description_);
         // Not to be read: the table tells, which may come from a cache that lags.
-        return committed.ok() ? committed : Find(update, Unknown(committed.status().message()));
+        return committed.ok() ? committed : Find(update, committed.status().message());
       }
       case CommitVerdict::kConflict:
         return Conflicting(base, update, *answer);
@@ -179,13 +179,14 @@ class RestTable : public TableStore {
     return UnknownOutcome("{}: {}; whether the table was created is not known", description_, why);
   }
 
-  /// The table as it stands if it holds the update's snapshot, else `otherwise`.
-  arrow::Result<LoadedTable> Find(const RestUpdate& update, const arrow::Status& otherwise) {
+  /// The table as it stands if it holds the update's snapshot; else the outcome is not known,
+  /// because of `why`.
+  arrow::Result<LoadedTable> Find(const RestUpdate& update, const std::string& why) {
     auto table = Load();
-    if (!table.ok()) return Unknown(otherwise.message());
+    if (!table.ok()) return Unknown(why);
     if (update.snapshot_id) {
       ARROW_ASSIGN_OR_RAISE(const auto found, table->metadata.FindSnapshot(*update.snapshot_id));
-      if (!found) return otherwise;
+      if (!found) return Unknown(why);
     }
     return table;
   }

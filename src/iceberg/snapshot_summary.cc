@@ -1,4 +1,6 @@
 #include "iceberg/snapshot_summary.h"
+
+#include "iceberg/delete_index.h"
 #include "util/version.h"
 
 namespace thalweg::iceberg {
@@ -14,8 +16,7 @@ int64_t StoredBytes(const DataFile& file) {
 }  // namespace
 
 bool IsDeletionVector(const DataFile& file) {
-  return file.content == FileContent::kPositionDeletes &&
-         (file.file_format == "PUFFIN" || file.file_format == "puffin");
+  return file.content == FileContent::kPositionDeletes && HasFormat(file, "PUFFIN");
 }
 
 ChangeCounts CountChange(const SnapshotChange& change, const SnapshotFiles& files,

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "iceberg/commit_retry.h"
 #include "iceberg/iceberg_table_internal.h"
 #include "iceberg/parquet_reader.h"
 #include "iceberg/puffin.h"
@@ -197,14 +198,12 @@ arrow::Result<bool> IcebergTable::RebuildCubes() {
     metadata->SetStatistics(entry);
     return true;
   });
-  if (!changed.ok() && KindOf(changed.status()) == FailureKind::kUnknown) {
-    return Named(changed.status());
+  const bool known = changed.ok() || KindOf(changed.status()) != FailureKind::kUnknown;
+  if (auto table = store_->Load(); known && table.ok()) {
+    DeleteUnnamed(io(), table->metadata, *snapshot_id, {written.begin(), written.end()});
   }
-  ARROW_RETURN_NOT_OK(Refresh());
-  ARROW_ASSIGN_OR_RAISE(const auto statistics, loaded_.metadata.Statistics());
-  for (const auto& entry : statistics) written.erase(entry.statistics_path);
-  for (const auto& path : written) ARROW_RETURN_NOT_OK(io().Delete(path));
   if (!changed.ok()) return Named(changed.status());
+  ARROW_RETURN_NOT_OK(Refresh());
   return true;
 }
 

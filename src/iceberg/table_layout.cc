@@ -18,6 +18,9 @@
 namespace thalweg::iceberg {
 namespace {
 
+/// Of a description: a digest of the deletes that name rows of the file.
+constexpr char kRowDeletes[] = "row-deletes";
+
 UnitColumn ColumnOf(const DataFile& file, const Field& field) {
   UnitColumn column;
   if (auto it = file.null_value_counts.find(field.id); it != file.null_value_counts.end())
@@ -117,10 +120,14 @@ arrow::Result<UnitDescriptor> UnitDescriber::Describe(const LiveFile& live) cons
                         deletes.file.content_offset.value_or(-1), deletes.sequence_number);
   }
   if (!named.empty()) {
-    descriptor.json["row-deletes"] =
+    descriptor.json[kRowDeletes] =
         fmt::format("{} of {:016x}", named.size(), XXH3_64bits(text.data(), text.size()));
   }
   return descriptor;
+}
+
+bool MayHaveDeletedRows(const UnitDescriptor& descriptor) {
+  return !descriptor.rows_exact || descriptor.json.contains(kRowDeletes);
 }
 
 arrow::Result<LiveFile> LiveFileOf(const UnitDescriptor& descriptor) {
