@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string_view>
 
@@ -18,6 +19,7 @@
 #include "iceberg/s3_file_io.h"
 #include "lance/lance_table.h"
 #include "table/open.h"
+#include "util/interrupt.h"
 #include "util/status.h"
 #include "util/version.h"
 
@@ -107,44 +109,62 @@ std::string UnknownCommand(const CLI::App& app, int argc, const char* const* arg
   return "";
 }
 
-int Run(int argc, const char* const* argv, Session& session) {
-  CLI::App app("Liquid clustering for lake tables.", "thalweg");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", fmt::format("thalweg {}", kVersion));
+/// The program with all its commands; parsing fills the session.
+std::unique_ptr<CLI::App> MakeApp(Session& session) {
+  auto app = std::make_unique<CLI::App>("Liquid clustering for lake tables.", "thalweg");
+  app->require_subcommand(1);
+  app->set_version_flag("--version", fmt::format("thalweg {}", kVersion));
   auto formatter = std::make_shared<HelpFormatter>();
   formatter->column_width(34);
   formatter->label("SUBCOMMAND", "COMMAND");
-  app.formatter(formatter);
-  app.footer(kFooter);
-  AddDeclareCommands(app, session);
-  AddWriteCommand(app, session);
-  AddInspectCommands(app, session);
-  AddReportCommand(app, session);
-  AddRunCommands(app, session);
-  AddTaskCommands(app, session);
-  AddGeneralOptions(&app, session);
-  for (CLI::App* command : app.get_subcommands({})) {
+  app->formatter(formatter);
+  app->footer(kFooter);
+  AddDeclareCommands(*app, session);
+  AddWriteCommand(*app, session);
+  AddInspectCommands(*app, session);
+  AddReportCommand(*app, session);
+  AddRunCommands(*app, session);
+  AddTaskCommands(*app, session);
+  AddGeneralOptions(app.get(), session);
+  for (CLI::App* command : app->get_subcommands({})) {
     command->group("Commands");
     AddGeneralOptions(command, session);
   }
+  return app;
+}
 
+int Run(int argc, const char* const* argv, Session& session) {
+  const auto app = MakeApp(session);
   // A usage error comes before the flags are read.
   const bool json = std::any_of(
       argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
-  if (const std::string message = UnknownCommand(app, argc, argv); !message.empty()) {
+  if (const std::string message = UnknownCommand(*app, argc, argv); !message.empty()) {
     PrintError(json, "usage", message);
     return 2;
   }
   try {
-    app.parse(argc, argv);
+    app->parse(argc, argv);
   } catch (const CLI::Success& success) {
-    return app.exit(success);  // --help, --version
+    return app->exit(success);  // --help, --version
   } catch (const CLI::ParseError& error) {
-    PrintError(json, "usage", UsageMessage(app, error));
+    PrintError(json, "usage", UsageMessage(*app, error));
     return 2;
   }
   return Report(session, session.action());
 }
+
+/// Once in a process.
+arrow::Status Prepare() {
+  static const arrow::Status prepared = [] {
+    ARROW_RETURN_NOT_OK(arrow::compute::Initialize());
+    RegisterTableFormat(lance::LanceFormat());
+    RegisterTableFormat(iceberg::IcebergFormat());
+    return arrow::Status::OK();
+  }();
+  return prepared;
+}
+
+constexpr char kOutOfMemory[] = "out of memory; lower --memory or --threads";
 
 /// Ends what file systems keep in the background, last of all.
 struct FinalizeAtEnd {
@@ -159,15 +179,50 @@ int Main(int argc, const char* const* argv) {
   const FinalizeAtEnd finalize;
   Session session;
   try {
-    if (auto status = arrow::compute::Initialize(); !status.ok()) return Report(session, status);
-    RegisterTableFormat(lance::LanceFormat());
-    RegisterTableFormat(iceberg::IcebergFormat());
+    if (auto status = Prepare(); !status.ok()) return Report(session, status);
     return Run(argc, argv, session);
   } catch (const std::bad_alloc&) {
-    return Report(session, Invalid("out of memory; lower --memory or --threads"));
+    return Report(session, Invalid(kOutOfMemory));
   } catch (const std::exception& error) {
     return Report(session, Invalid("unexpected failure: {}", error.what()));
   }
+}
+
+bool RunCommand(const std::vector<std::string>& words, const Host& host, std::string* result,
+                CommandFailure* failure) {
+  const InterruptibleBy interruptible(host.stop);
+  Session session;
+  session.host = &host;
+  arrow::Status status;
+  try {
+    const auto app = MakeApp(session);
+    status = Prepare();
+    if (status.ok()) {
+      try {
+        app->parse(std::vector<std::string>(words.rbegin(), words.rend()));
+      } catch (const CLI::ParseError& error) {
+        *failure = {"usage", UsageMessage(*app, error)};
+        return false;
+      }
+      status = session.action();
+    }
+  } catch (const std::bad_alloc&) {
+    status = Invalid(kOutOfMemory);
+  } catch (const std::exception& error) {
+    status = Invalid("unexpected failure: {}", error.what());
+  }
+  if (status.ok()) {
+    *result = std::move(session.result);
+    return true;
+  }
+  const bool plain = KindOf(status) == FailureKind::kError;
+  if (status.IsCancelled() || (plain && host.stop.IsStopRequested())) {
+    *failure = {"interrupted", "interrupted; " + session.left_behind};
+  } else {
+    *failure = {plain && !session.has_table ? "table" : std::string(KindName(status)),
+                OneLine(status)};
+  }
+  return false;
 }
 
 }  // namespace thalweg::cli

@@ -4,10 +4,8 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/session.h"
-#include "cli/signals.h"
 #include "layout/plan_json.h"
 #include "task/envelope.h"
 #include "task/optimize.h"
@@ -59,10 +57,7 @@ arrow::Result<std::vector<std::string>> WritePlannedTasks(
   prepare.target_file_bytes = sizes.target_file_bytes;
   prepare.target_file_rows = sizes.target_file_rows;
   prepare.target_row_group_bytes = sizes.target_row_group_bytes;
-  InterruptScope interrupt;
-  ProgressBar bar(session.show_progress());
-  flags->execute.stop = interrupt.token();
-  flags->execute.progress = bar.callback();
+  const WorkScope work(session, &flags->execute);
   ARROW_ASSIGN_OR_RAISE(const auto tasks,
                         PrepareTasks(table, spec, layout, plan, prepare, flags->execute));
   return WriteTasks(tasks, flags->tasks_out);
@@ -138,10 +133,7 @@ arrow::Status RunOptimize(const Session& session, const RunFlags& flags) {
   options.orphan_age_seconds = flags.orphan_age_seconds;
   arrow::Result<OptimizeReport> report = arrow::Status::Invalid("");
   {
-    InterruptScope interrupt;
-    ProgressBar bar(session.show_progress());
-    options.execute.stop = interrupt.token();
-    options.execute.progress = bar.callback();
+    const WorkScope work(session, &options.execute);
     report = Optimize(*table, options);
   }
   ARROW_RETURN_NOT_OK(report.status());

@@ -24,17 +24,30 @@ arrow::Result<std::map<std::string, std::string>> Session::CatalogOverrides() co
 }
 
 arrow::Result<std::unique_ptr<Table>> Session::Open(const std::string& table) const {
-  ARROW_ASSIGN_OR_RAISE(auto overrides, CatalogOverrides());
-  return OpenTable(table, overrides);
+  std::unique_ptr<Table> opened;
+  if (host != nullptr && host->open) {
+    ARROW_ASSIGN_OR_RAISE(opened, host->open(table));
+  } else {
+    ARROW_ASSIGN_OR_RAISE(auto overrides, CatalogOverrides());
+    ARROW_ASSIGN_OR_RAISE(opened, OpenTable(table, overrides));
+  }
+  has_table = true;
+  return opened;
 }
 
 arrow::Result<std::unique_ptr<Table>> Session::OpenForWriting(const std::string& table) const {
   ARROW_ASSIGN_OR_RAISE(auto opened, Open(table));
+  has_table = false;
   ARROW_RETURN_NOT_OK(opened->CheckWritable());
+  has_table = true;
   return opened;
 }
 
 arrow::Status Session::Print(const Json& object, const std::string& text) const {
+  if (host != nullptr) {
+    result = DumpJson(object);
+    return arrow::Status::OK();
+  }
   const std::string out = json ? DumpJson(object) + "\n" : quiet ? "" : text;
   if (!WriteOut(out)) {
     return Invalid("standard output cannot be written; what was asked for was done");
@@ -42,7 +55,17 @@ arrow::Status Session::Print(const Json& object, const std::string& text) const 
   return arrow::Status::OK();
 }
 
-bool Session::show_progress() const { return !quiet && StderrIsTerminal(); }
+WorkScope::WorkScope(const Session& session, ExecuteOptions* options) {
+  if (session.host != nullptr) {
+    options->stop = session.host->stop;
+    options->progress = session.host->progress;
+    return;
+  }
+  interrupt_.emplace();
+  bar_.emplace(!session.quiet && StderrIsTerminal());
+  options->stop = interrupt_->token();
+  options->progress = bar_->callback();
+}
 
 CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& description,
                      const std::string& examples, const std::string& remarks) {

@@ -5,9 +5,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/host.h"
+#include "cli/progress.h"
+#include "cli/signals.h"
 #include "table/table.h"
 #include "util/json.h"
 
@@ -20,6 +24,8 @@ namespace thalweg::cli {
 /// What all commands share: the global options, opening tables, and the one place where results are
 /// printed.
 struct Session {
+  /// The program that the command runs in; nullptr: a terminal.
+  const Host* host = nullptr;
   bool json = false;
   bool quiet = false;
   std::vector<std::string> catalog_properties;  ///< "key=value"
@@ -32,9 +38,25 @@ struct Session {
   arrow::Result<std::unique_ptr<Table>> Open(const std::string& table) const;
   /// The same, for commands that will write: CheckWritable() included.
   arrow::Result<std::unique_ptr<Table>> OpenForWriting(const std::string& table) const;
-  /// Prints the result: `object` with --json, else `text` (nothing with --quiet).
+  /// Gives the result: to the host, or prints `object` with --json, else `text` (nothing with
+  /// --quiet).
   arrow::Status Print(const Json& object, const std::string& text) const;
-  bool show_progress() const;
+
+  /// The result that the host is to have.
+  mutable std::string result;
+  /// True once the command had its table, fit for what was to be done.
+  mutable bool has_table = false;
+};
+
+/// While it lives a command can be asked to stop and tells how far it is: by signals and with a bar
+/// on the terminal, or as its host wants it. `options` are made to go by it.
+class WorkScope {
+ public:
+  WorkScope(const Session& session, ExecuteOptions* options);
+
+ private:
+  std::optional<InterruptScope> interrupt_;
+  std::optional<ProgressBar> bar_;
 };
 
 /// A subcommand with its examples, and remarks before them in its help.

@@ -4,10 +4,8 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/session.h"
-#include "cli/signals.h"
 #include "task/envelope.h"
 #include "task/optimize.h"
 #include "util/status.h"
@@ -85,10 +83,7 @@ arrow::Status RunExecute(const Session& session, ExecuteFlags flags) {
   }
   arrow::Result<ResultEnvelope> result = arrow::Status::Invalid("");
   {
-    InterruptScope interrupt;
-    ProgressBar bar(session.show_progress());
-    flags.options.stop = interrupt.token();
-    flags.options.progress = bar.callback();
+    const WorkScope work(session, &flags.options);
     result = ExecuteTaskForCommit(*table, task, flags.options, flags.orphan_age_seconds);
   }
   ARROW_RETURN_NOT_OK(result.status());
@@ -113,10 +108,7 @@ arrow::Status RunCommit(const Session& session, CommitFlags flags) {
   }
   arrow::Result<OptimizeReport> report = arrow::Status::Invalid("");
   {
-    InterruptScope interrupt;
-    ProgressBar bar(session.show_progress());
-    flags.options.stop = interrupt.token();
-    flags.options.progress = bar.callback();
+    const WorkScope work(session, &flags.options);
     report = CommitResults(*table, results, flags.options);
   }
   ARROW_RETURN_NOT_OK(report.status());

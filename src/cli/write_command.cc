@@ -3,10 +3,8 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/session.h"
-#include "cli/signals.h"
 #include "key/key_type.h"
 #include "table/open.h"
 #include "table/run_tag.h"
@@ -24,6 +22,11 @@ struct WriteFlags {
   bool allow_single = false;
   WriteOptions options;
 };
+
+/// The rows that the host hands over, nullptr when they are in files.
+arrow::RecordBatchReader* RowsOfHost(const Session& session) {
+  return session.host == nullptr ? nullptr : session.host->rows.get();
+}
 
 /// Refuses, before anything is created, columns that the new table could not declare.
 arrow::Status CheckClusterColumns(const std::vector<std::string>& names,
@@ -46,10 +49,17 @@ arrow::Status CheckClusterColumns(const std::vector<std::string>& names,
 /// The new table, empty; or the one that an earlier attempt of this very run has made.
 arrow::Result<std::unique_ptr<Table>> CreateFor(const Session& session, const WriteFlags& flags,
                                                 const std::vector<std::string>& cluster_by) {
-  ARROW_ASSIGN_OR_RAISE(auto input, OpenInputFiles(flags.files, nullptr));
-  ARROW_RETURN_NOT_OK(CheckClusterColumns(cluster_by, *input->schema()));
+  std::shared_ptr<arrow::Schema> schema;
+  if (const auto* rows = RowsOfHost(session)) {
+    schema = rows->schema();
+  } else {
+    ARROW_ASSIGN_OR_RAISE(auto input, OpenInputFiles(flags.files, nullptr));
+    schema = input->schema();
+  }
+  ARROW_RETURN_NOT_OK(CheckClusterColumns(cluster_by, *schema));
   ARROW_ASSIGN_OR_RAISE(auto overrides, session.CatalogOverrides());
-  auto created = CreateTable(flags.table, overrides, *input->schema(), {});
+  auto created = CreateTable(flags.table, overrides, *schema, {});
+  session.has_table = created.ok();
   if (created.ok() || !created.status().IsAlreadyExists()) return created;
   if (!flags.options.run_id.empty()) {
     ARROW_ASSIGN_OR_RAISE(auto table, session.OpenForWriting(flags.table));
@@ -117,15 +127,17 @@ arrow::Status RunWrite(Session& session, WriteFlags flags) {
   std::vector<std::string> notes;
   ARROW_RETURN_NOT_OK(TakeColumns(*table, cluster_by, flags.allow_single, &options, &notes));
   ARROW_ASSIGN_OR_RAISE(const auto schema, table->schema());
-  ARROW_ASSIGN_OR_RAISE(auto input, OpenInputFiles(flags.files, schema));
+  std::unique_ptr<RowSource> input;
+  if (RowsOfHost(session) != nullptr) {
+    input = RowsOfReader(session.host->rows);
+  } else {
+    ARROW_ASSIGN_OR_RAISE(input, OpenInputFiles(flags.files, schema));
+  }
   options.mode = flags.mode == "overwrite" ? WriteMode::kOverwrite : WriteMode::kAppend;
 
   arrow::Result<OptimizeReport> report = arrow::Status::Invalid("");
   {
-    InterruptScope interrupt;
-    ProgressBar bar(session.show_progress());
-    options.execute.stop = interrupt.token();
-    options.execute.progress = bar.callback();
+    const WorkScope work(session, &options.execute);
     report = WriteRows(*table, std::move(input), options);
   }
   if (!report.ok())
@@ -148,7 +160,7 @@ void AddWriteCommand(CLI::App& app, Session& session) {
   auto flags = std::make_shared<WriteFlags>();
   AddTable(command, &flags->table);
   command->add_option("FILE", flags->files, "files of equal schemas, by their endings")
-      ->required()
+      ->required(RowsOfHost(session) == nullptr)
       ->option_text(" ");
   command
       ->add_option("--mode", flags->mode,

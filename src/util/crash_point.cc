@@ -2,6 +2,7 @@
 
 #ifdef THALWEG_CRASH_POINTS
 #include <unistd.h>
+
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -30,6 +31,14 @@ void CrashPoint(const char* name) {
   if (Reached(crash, name, &crash_count)) std::raise(SIGKILL);
   if (Reached(pause, name, &pause_count)) ::kill(::getpid(), SIGSTOP);
 }
+
+}  // namespace thalweg
+
+#else
+
+namespace thalweg {
+
+void CrashPoint(const char*) {}
 
 }  // namespace thalweg
 #endif
