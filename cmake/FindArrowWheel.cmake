@@ -36,6 +36,10 @@ else()
     message(FATAL_ERROR "Arrow 26 is needed; the pyarrow wheel of ${THALWEG_PYTHON} is ${version}")
   endif()
   target_include_directories(thalweg_arrow SYSTEM INTERFACE "${THALWEG_ARROW_INCLUDE_DIR}")
+  # The wheel's libparquet exports the OpenSSL that it was built with. The system's goes before it, or libcurl's and
+  # Python's TLS would call into that: another version, whose state they do not share.
+  find_package(OpenSSL REQUIRED)
+  target_link_libraries(thalweg_arrow INTERFACE -Wl,--push-state,--no-as-needed ${OPENSSL_LIBRARIES} -Wl,--pop-state)
   foreach(name arrow arrow_compute arrow_s3 parquet)
     target_link_libraries(thalweg_arrow INTERFACE "${THALWEG_ARROW_LIBRARY_DIR}/lib${name}.so.2600")
   endforeach()

@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/session.h"
 #include "layout/depth.h"
+#include "layout/key_distribution.h"
 #include "layout/plan_json.h"
 #include "util/status.h"
 #include "util/units.h"
@@ -33,7 +34,31 @@ const ClusteringSpec* PointerTo(const std::optional<ClusteringSpec>& spec) {
 struct StatusFlags {
   std::string table;
   std::string columns;
+  bool boxes = false;
 };
+
+/// Each unit and where its values lie in the ranks of each key: [from, to] in [0, 1], null where it
+/// has no value.
+Json BoxesJson(const Layout& layout) {
+  std::vector<std::vector<RankInterval>> intervals(layout.columns.size());
+  for (size_t k = 0; k < layout.columns.size(); ++k) {
+    KeyDistribution::Make(layout, static_cast<int>(k), &intervals[k]);
+  }
+  Json boxes = Json::array();
+  for (size_t unit = 0; unit < layout.units.size(); ++unit) {
+    Json ranks = Json::array();
+    for (const auto& key : intervals) {
+      const RankInterval& interval = key[unit];
+      ranks.push_back(interval.empty ? Json() : Json{interval.below, interval.upto});
+    }
+    const Unit& described = layout.units[unit];
+    boxes.push_back({{"unit", described.id},
+                     {"rows", described.rows},
+                     {"bytes", described.bytes},
+                     {"ranks", std::move(ranks)}});
+  }
+  return boxes;
+}
 
 arrow::Status RunStatus(const Session& session, const StatusFlags& flags) {
   ARROW_ASSIGN_OR_RAISE(auto table, session.Open(flags.table));
@@ -64,6 +89,7 @@ arrow::Status RunStatus(const Session& session, const StatusFlags& flags) {
   Json json = CommandJson("status", table->name());
   json["declared"] = declared ? SpecJson(*declared) : Json();
   json.update(StatusJson(layout, PointerTo(declared), health));
+  if (flags.boxes) json["boxes"] = BoxesJson(layout);
   return session.Print(json, table->name() + "\n" +
                                  StatusText(layout, PointerTo(declared), health,
                                             /*unusable=*/!declared && !cleared));
@@ -152,6 +178,8 @@ void AddInspectCommands(CLI::App& app, Session& session) {
       ->add_option("--columns", status->columns,
                    "measure these columns instead of the declared ones")
       ->option_text("A,B");
+  command->add_flag("--boxes", status->boxes,
+                    "with --json: also every file and the ranks that it spans on each key");
   command->callback([&session, status] {
     session.action = [&session, status] { return RunStatus(session, *status); };
   });

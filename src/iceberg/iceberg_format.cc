@@ -38,8 +38,9 @@ arrow::Status CheckCatalogType(const TableAddress& address, const Properties& ca
   }
   return Invalid(
       "catalog {}: catalogs of type \"{}\" are not supported by this version of Thalweg; it speaks "
-      "REST catalogs, SQL catalogs on SQLite and tables in Hadoop layout by path (a Python package "
-      "that opens whatever PyIceberg opens is planned)",
+      "REST catalogs, SQL catalogs on SQLite and tables in Hadoop layout by path; the Python "
+      "package "
+      "opens whatever PyIceberg opens",
       address.catalog, type.empty() ? PublicUrl(uri) : type);
 }
 

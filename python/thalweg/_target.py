@@ -1,0 +1,97 @@
+"""What `table` may be in a call: a name, or an object of the library that the table is used with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ._catalog import PinnedTable, PyIcebergCatalog
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    import lance
+    import lancedb.table
+    import pyiceberg.table
+
+    #: A path or URI, a dotted catalog name, or a table of PyIceberg, pylance or LanceDB.
+    TableLike: TypeAlias = str | os.PathLike[str] | pyiceberg.table.Table | lance.LanceDataset | lancedb.table.LanceTable
+else:
+    TableLike = Any
+
+
+@dataclass
+class Target:
+    """A table as a command gets it."""
+
+    name: str
+    properties: dict[str, str] = field(default_factory=dict)
+    catalog: PyIcebergCatalog | PinnedTable | None = None
+    #: Brings the caller's object to the table's newest state.
+    refresh: Callable[[], object] = lambda: None
+    #: The same table for another process: what `resolve` takes, and picklable.
+    pin: Callable[[], object] | None = None
+
+
+def _is_a(value: object, module: str, name: str) -> bool:
+    """isinstance without importing the module: who has such an object has imported it."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+def _strings(options: Mapping[str, Any] | None) -> dict[str, str]:
+    return {str(key): str(value) for key, value in (options or {}).items()}
+
+
+def _by_name(name: str) -> pyiceberg.table.Table | None:
+    """The table if its catalog is one that only PyIceberg speaks."""
+    if "/" in name or name.endswith(".lance") or name.count(".") < 2 or os.path.exists(name):
+        return None
+    try:
+        from pyiceberg.catalog import CatalogType, infer_catalog_type, load_catalog
+        from pyiceberg.utils.config import Config
+    except ImportError:
+        return None
+    catalog, _, identifier = name.partition(".")
+    config = Config().get_catalog_config(catalog)
+    if not config:
+        return None
+    try:
+        kind = CatalogType(str(config["type"]).lower()) if "type" in config else infer_catalog_type(catalog, config)
+    except ValueError:
+        kind = None
+    uri = str(config.get("uri", ""))
+    spoken = kind == CatalogType.REST or (kind == CatalogType.SQL and uri.startswith(("sqlite:", "jdbc:sqlite:")))
+    if spoken and "py-catalog-impl" not in config:
+        return None
+    return load_catalog(catalog).load_table(identifier)
+
+
+def resolve(table: TableLike, catalog_properties: Mapping[str, str] | None = None) -> Target:
+    """The table, ready for a command. `catalog_properties`: before the catalog's configuration, or options of the
+    object store (Lance)."""
+    properties = _strings(catalog_properties)
+    if isinstance(table, str | os.PathLike):
+        name = os.fspath(table)
+        opened = None if properties else _by_name(name)
+        if opened is None:
+            return Target(name, properties)
+        table = opened
+    if isinstance(table, PinnedTable):
+        return Target(table.description, catalog=table)
+    if _is_a(table, "pyiceberg.table", "Table"):
+        catalog = PyIcebergCatalog(table)
+        identifier = ".".join((table.catalog.name, *table.name()))
+        return Target(identifier, properties, catalog, table.refresh, lambda: PinnedTable.of(table.refresh()))
+    if _is_a(table, "lance", "LanceDataset"):
+        options = _strings(table.latest_storage_options())
+        return Target(table.uri, options | properties, refresh=table.checkout_latest)
+    if _is_a(table, "lancedb.table", "LanceTable"):
+        options = _strings(table.latest_storage_options())
+        return Target(table.uri, options | properties, refresh=table.checkout_latest)
+    raise UsageError(
+        f"{type(table).__module__}.{type(table).__qualname__} is no table: give a path or URI, a catalog name, a table "
+        "of PyIceberg, a LanceDataset, or a local table of LanceDB"
+    )

@@ -1,0 +1,202 @@
+"""The stages of a rewrite apart, for work that is spread over processes or machines: plan, tasks, execute, commit."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ._progress import Progress
+from ._run import Size, run
+from ._target import TableLike, Target, resolve
+from .errors import ConflictError
+from .tables import Policy, Verify
+
+
+@dataclass(frozen=True)
+class Task:
+    """One slice of a plan's work. Picklable; the envelope holds no credentials, `table` what it takes to reach the
+    files of a table that PyIceberg opened."""
+
+    envelope: bytes = field(repr=False)  #: JSON, "thalweg.cluster-task/1"
+    model: tuple[str, bytes] | None = field(default=None, repr=False)  #: name and content of a large model
+    table: Any = field(default=None, repr=False)
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The envelope, read."""
+        return json.loads(self.envelope)
+
+    def __repr__(self) -> str:
+        task = self.json
+        return f"Task({task['task']} of run {task['run_id']}, {len(task['sources'])} files, slice {task['slice'] + 1} of {task['slices']})"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What executing a task gave: written files that belong to no snapshot yet. Picklable."""
+
+    envelope: bytes = field(repr=False)  #: JSON, "thalweg.cluster-result/1"
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The envelope, read."""
+        return json.loads(self.envelope)
+
+    @property
+    def rows(self) -> int:
+        return self.json["rows"]
+
+    def __repr__(self) -> str:
+        result = self.json
+        return f"Result(task {result['task']['task']} of run {result['task']['run_id']}, {result['rows']} rows)"
+
+
+class Plan(dict):
+    """What an `optimize` would rewrite and gain: the object of `thalweg plan --json`."""
+
+    def __init__(self, values: dict[str, Any], target: Target, options: dict[str, Any]) -> None:
+        super().__init__(values)
+        self._target = target
+        self._options = options
+
+    def __bool__(self) -> bool:
+        """True when there is something to rewrite."""
+        return self["outcome"] == "planned"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+    def tasks(
+        self,
+        *,
+        memory: Size | None = None,
+        spill_dir: str | os.PathLike[str] | None = None,
+        threads: int | None = None,
+        progress: Progress = None,
+    ) -> list[Task]:
+        """The plan's work as tasks, in no special order: reads the key columns of all that is selected.
+
+        Raises:
+            ConflictError: the table has moved since it was planned: plan again.
+        """
+        if not self:
+            return []
+        resources = {"memory": memory, "spill_dir": spill_dir and os.fspath(spill_dir), "threads": threads}
+        with tempfile.TemporaryDirectory(prefix="thalweg-tasks-") as folder:
+            options = self._options | resources | {"tasks_out": folder}
+            planned = run("plan", self._target, options, progress=progress)
+            if planned["outcome"] != "planned" or planned["snapshot_before"] != self["snapshot_before"]:
+                raise ConflictError(f"{self['table']}: the table has moved since it was planned: plan again")
+            table = self._target.pin() if self._target.pin else None
+            return [_read_task(Path(path), table, self._target.properties) for path in planned["tasks"]]
+
+
+def _read_task(path: Path, table: object, properties: Mapping[str, str]) -> Task:
+    envelope = path.read_bytes()
+    model = json.loads(envelope).get("fitted_file")
+    return Task(envelope, (model, (path.parent / model).read_bytes()) if model else None, table, dict(properties))
+
+
+def plan(
+    table: TableLike,
+    *,
+    full: bool = False,
+    policy: Policy | None = None,
+    theta: float | None = None,
+    max_source_files: int | None = None,
+    max_source_rows: int | None = None,
+    max_source_bytes: Size | None = None,
+    target_file_size: Size | None = None,
+    target_rows_per_fragment: int | None = None,
+    max_task_bytes: Size | None = None,
+    sort_scope: Literal["table", "group"] | None = None,
+    index_update: bool = True,
+    run_id: str | None = None,
+    catalog_properties: Mapping[str, str] | None = None,
+) -> Plan:
+    """What `optimize` with the same options would rewrite, and the depth before and after. Changes nothing."""
+    options = {
+        "full": full,
+        "policy": policy,
+        "theta": theta,
+        "max_source_files": max_source_files,
+        "max_source_rows": max_source_rows,
+        "max_source_bytes": max_source_bytes,
+        "target_file_size": target_file_size,
+        "target_rows_per_fragment": target_rows_per_fragment,
+        "max_task_bytes": max_task_bytes,
+        "sort_scope": sort_scope,
+        "no_index_update": not index_update,
+        "run_id": run_id,
+    }
+    target = resolve(table, catalog_properties)
+    return Plan(run("plan", target, options), target, options)
+
+
+def execute(
+    task: Task,
+    *,
+    memory: Size | None = None,
+    spill_dir: str | os.PathLike[str] | None = None,
+    max_spill_bytes: Size | None = None,
+    threads: int | None = None,
+    verify: Verify = "digest",
+    orphan_age: str | None = None,
+    progress: Progress = None,
+) -> Result:
+    """Sorts and writes the rows of one task. The files wait for their commit, at most `orphan_age` (24h); on failure
+    they are deleted. May be done again, also while another process does it: only one result of a task is committed."""
+    with tempfile.TemporaryDirectory(prefix="thalweg-task-") as folder:
+        path, out = Path(folder, "task-00000.json"), Path(folder, "result.json")
+        path.write_bytes(task.envelope)
+        if task.model:
+            Path(folder, task.model[0]).write_bytes(task.model[1])
+        target = resolve(task.table, task.properties) if task.table is not None else Target("", dict(task.properties))
+        run(
+            "execute",
+            target,
+            {
+                "out": str(out),
+                "memory": memory,
+                "spill_dir": spill_dir and os.fspath(spill_dir),
+                "max_spill_bytes": max_spill_bytes,
+                "threads": threads,
+                "verify": verify,
+                "orphan_age": orphan_age,
+            },
+            files=[str(path)],
+            named=False,
+            progress=progress,
+        )
+        return Result(out.read_bytes())
+
+
+def commit(
+    table: TableLike,
+    results: Sequence[Result],
+    *,
+    verify: Verify = "digest",
+    memory: Size | None = None,
+    progress: Progress = None,
+    catalog_properties: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Checks the results of all tasks of a plan (one of each), and commits them as one change: the object of
+    `thalweg commit --json`.
+
+    Raises:
+        ConflictError: files that the plan rewrote were changed meanwhile. The written files are reclaimed later.
+    """
+    target = resolve(table, catalog_properties)
+    with tempfile.TemporaryDirectory(prefix="thalweg-results-") as folder:
+        paths = []
+        for number, result in enumerate(results):
+            paths.append(os.path.join(folder, f"result-{number:05}.json"))
+            Path(paths[-1]).write_bytes(result.envelope)
+        options = {"verify": verify, "memory": memory}
+        return run("commit", target, options, files=paths, progress=progress)

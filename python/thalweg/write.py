@@ -1,0 +1,90 @@
+"""Writing rows into a table, clustered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ._progress import Progress
+from ._run import Size, column_list, run
+from ._target import TableLike, resolve
+from .errors import UsageError
+from .tables import Verify
+
+
+def _stream(data: object) -> object:
+    """The rows as a PyCapsule "arrow_array_stream"."""
+    if hasattr(data, "__arrow_c_stream__"):
+        return data.__arrow_c_stream__()
+    if hasattr(data, "__arrow_c_array__"):
+        import pyarrow as pa
+
+        batch = pa.record_batch(data)
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch]).__arrow_c_stream__()
+    if hasattr(data, "scanner"):  # a dataset of pyarrow's or Lance's
+        return data.scanner().to_reader().__arrow_c_stream__()
+    raise UsageError(
+        f"{type(data).__module__}.{type(data).__qualname__} gives no Arrow data (it has no __arrow_c_stream__): give a "
+        "table or reader of pyarrow, a data frame of polars or pandas, a relation of DuckDB, or paths of files"
+    )
+
+
+def _paths(data: object) -> list[str] | None:
+    """The paths if the data is in files."""
+    if isinstance(data, str | os.PathLike):
+        return [os.fspath(data)]
+    if isinstance(data, list | tuple) and data and all(isinstance(path, str | os.PathLike) for path in data):
+        return [os.fspath(path) for path in data]
+    return None
+
+
+def write_dataset(
+    data: object,
+    uri: TableLike,
+    *,
+    cluster_by: Sequence[str] | None = None,
+    mode: Literal["create", "append", "overwrite"] = "create",
+    allow_single: bool = False,
+    target_file_size: Size | None = None,
+    target_rows_per_fragment: int | None = None,
+    memory: Size | None = None,
+    spill_dir: str | os.PathLike[str] | None = None,
+    max_spill_bytes: Size | None = None,
+    threads: int | None = None,
+    verify: Verify = "digest",
+    run_id: str | None = None,
+    progress: Progress = None,
+    catalog_properties: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Writes rows as one clustered run: the object of `thalweg write --json`.
+
+    Args:
+        data: whatever gives Arrow data as a stream (`__arrow_c_stream__`: pyarrow, polars, pandas, DuckDB relations, …),
+            read once, batch by batch; or paths of Parquet, CSV or Arrow files. Columns go by name, in any order.
+        uri: where to; with "create" a path that ends in ".lance" makes a Lance dataset, another path an Iceberg table
+            in Hadoop layout, a catalog name a table there.
+        cluster_by: where nothing is declared: declared (Iceberg), or for the sort of this write alone (Lance).
+        mode: "create" a table, "append" to one, "overwrite" all its rows.
+
+    Raises:
+        UsageError: the table exists (or not), the columns do not fit.
+        ConflictError: the table was changed while it was being overwritten.
+    """
+    options = {
+        "mode": mode,
+        "cluster_by": column_list(cluster_by) if cluster_by else None,
+        "allow_single": allow_single,
+        "target_file_size": target_file_size,
+        "target_rows_per_fragment": target_rows_per_fragment,
+        "memory": memory,
+        "spill_dir": spill_dir and os.fspath(spill_dir),
+        "max_spill_bytes": max_spill_bytes,
+        "threads": threads,
+        "verify": verify,
+        "run_id": run_id,
+    }
+    files = _paths(data)
+    rows = None if files else _stream(data)
+    target = resolve(uri, catalog_properties)
+    return run("write", target, options, files=files or (), progress=progress, rows=rows)
