@@ -34,7 +34,7 @@ class Task:
 
     def __repr__(self) -> str:
         task = self.json
-        return f"Task({task['task']} of run {task['run_id']}, {len(task['sources'])} files, slice {task['slice'] + 1} of {task['slices']})"
+        return f"Task({task['task']} of run {task['run-id']}, {len(task['sources'])} files, slice {task['slice'] + 1} of {task['slices']})"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Result:
 
     def __repr__(self) -> str:
         result = self.json
-        return f"Result(task {result['task']['task']} of run {result['task']['run_id']}, {result['rows']} rows)"
+        return f"Result(task {result['task']['task']} of run {result['task']['run-id']}, {result['rows']} rows)"
 
 
 class Plan(dict):
@@ -99,7 +99,7 @@ class Plan(dict):
 
 def _read_task(path: Path, table: object, properties: Mapping[str, str]) -> Task:
     envelope = path.read_bytes()
-    model = json.loads(envelope).get("fitted_file")
+    model = json.loads(envelope).get("fitted-file")
     return Task(envelope, (model, (path.parent / model).read_bytes()) if model else None, table, dict(properties))
 
 
