@@ -11,6 +11,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -36,40 +38,52 @@ using iceberg::ExternalCatalog;
 constexpr auto kSignalInterval = std::chrono::milliseconds(50);
 constexpr auto kProgressInterval = std::chrono::milliseconds(100);
 
-/// One command under way: what its thread and Python's tell one another.
+/// One command under way, in a thread of its own. What it asks of Python is done by the thread that
+/// called it, which waits: catalogs and bars often belong to one thread.
 class Call {
  public:
   arrow::StopToken token() { return stop_.token(); }
 
-  /// Keeps the first exception of Python's that a callback met, for the caller, and stops the
-  /// command. With the GIL.
-  void Fail(std::exception_ptr error) {
-    std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::move(error);
-    stop_.RequestStop();
+  /// From the command's threads: has `work` done with the GIL, and waits for it. What it throws
+  /// ends the command, and is thrown to the caller. False: it was not done, or not to its end.
+  bool InPython(const std::function<void()>& work) {
+    Request request{work};
+    std::unique_lock lock(mutex_);
+    if (finished_) return false;
+    requests_.push_back(&request);
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return request.done; });
+    return request.succeeded;
   }
 
   void Finish() {
     std::lock_guard lock(mutex_);
-    done_ = true;
-    finished_.notify_all();
+    finished_ = true;
+    changed_.notify_all();
   }
 
-  /// Until the command has ended; passes on signals (Ctrl-C) as its end. With the GIL.
+  /// Until the command has ended; signals (Ctrl-C) end it. With the GIL.
   void Wait() {
-    for (;;) {
+    std::vector<Request*> requests;
+    for (bool finished = false; !finished;) {
       {
         nb::gil_scoped_release release;
         std::unique_lock lock(mutex_);
-        if (finished_.wait_for(lock, kSignalInterval, [this] { return done_; })) return;
+        changed_.wait_for(lock, kSignalInterval, [&] { return finished_ || !requests_.empty(); });
+        requests.swap(requests_);
+        finished = finished_;
       }
-      if (PyErr_CheckSignals() != 0) {
-        try {
-          nb::raise_python_error();
-        } catch (...) {
-          Fail(std::current_exception());
-        }
+      for (Request* request : requests) {
+        const bool succeeded = Try(request->work);
+        std::lock_guard lock(mutex_);
+        request->succeeded = succeeded;
+        request->done = true;
+        changed_.notify_all();
       }
+      requests.clear();
+      Try([] {
+        if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+      });
     }
   }
 
@@ -78,17 +92,36 @@ class Call {
   }
 
  private:
+  struct Request {
+    const std::function<void()>& work;
+    bool done = false;
+    bool succeeded = false;
+  };
+
+  /// The first exception is kept; any stops the command.
+  bool Try(const std::function<void()>& work) {
+    try {
+      work();
+      return true;
+    } catch (...) {
+      if (!error_) error_ = std::current_exception();
+      stop_.RequestStop();
+      return false;
+    }
+  }
+
   arrow::StopSource stop_;
   std::mutex mutex_;
-  std::condition_variable finished_;
-  bool done_ = false;
+  std::condition_variable changed_;
+  bool finished_ = false;
+  std::vector<Request*> requests_;
   std::exception_ptr error_;
 };
 
 /// Calls `progress(stage, done, total)` of Python's, at most ten times a second within a stage.
 class ProgressCallback {
  public:
-  ProgressCallback(nb::object progress, Call* call) : progress_(std::move(progress)), call_(call) {}
+  ProgressCallback(const nb::object& progress, Call* call) : progress_(progress), call_(call) {}
 
   void operator()(const Progress& progress) {
     const auto now = std::chrono::steady_clock::now();
@@ -99,75 +132,56 @@ class ProgressCallback {
       stage_ = progress.stage;
       told_ = now;
     }
-    nb::gil_scoped_acquire gil;
-    try {
+    call_->InPython([&] {
       progress_(progress.stage, progress.done,
                 progress.total < 0 ? nb::none() : nb::object(nb::int_(progress.total)));
-    } catch (...) {
-      call_->Fail(std::current_exception());
-    }
+    });
   }
 
  private:
-  const nb::object progress_;
+  const nb::object& progress_;
   Call* const call_;
   std::mutex mutex_;
   std::string stage_;
   std::chrono::steady_clock::time_point told_;
 };
 
+template <typename... Args>
+nb::object Method(const nb::object& object, const char* name, const Args&... args) {
+  return object.attr(name)(args...);
+}
+
 /// A catalog that an object of Python's speaks (thalweg._catalog): its methods give
 /// ("ok", metadata location, metadata, properties) or a kind of failure and a message.
-class PythonCatalog {
- public:
-  PythonCatalog(nb::object object, Call* call) : object_(std::move(object)), call_(call) {}
-  ~PythonCatalog() {
-    nb::gil_scoped_acquire gil;  // what still reads the table's files may be the last to hold it
-    object_.reset();
-  }
-  PythonCatalog(const PythonCatalog&) = delete;
-  PythonCatalog& operator=(const PythonCatalog&) = delete;
-
-  template <typename... Args>
-  arrow::Result<ExternalCatalog::State> Ask(const char* method, const Args&... args) const {
-    nb::gil_scoped_acquire gil;
-    try {
-      const auto answer = nb::cast<nb::tuple>(object_.attr(method)(args...));
-      const auto kind = nb::cast<std::string>(answer[0]);
-      const auto text = nb::cast<std::string>(answer[1]);
-      if (kind == "ok") {
-        return ExternalCatalog::State{text, nb::cast<std::string>(answer[2]),
-                                      nb::cast<std::map<std::string, std::string>>(answer[3])};
-      }
-      if (kind == "missing") return arrow::Status::KeyError(text);
-      if (kind == "conflict") return Failure(FailureKind::kConflict, text);
-      if (kind == "unknown") return Failure(FailureKind::kUnknown, text);
-      return arrow::Status::Invalid(text);
-    } catch (...) {
-      call_->Fail(std::current_exception());
-      // What a commit did before it failed so is not known.
-      return UnknownOutcome("the catalog's library failed unexpectedly");
-    }
-  }
-
- private:
-  nb::object object_;
-  Call* const call_;
-};
-
-arrow::Result<std::unique_ptr<Table>> OpenInPython(const std::shared_ptr<PythonCatalog>& python,
-                                                   const std::string& description, bool commits,
-                                                   const std::string& name) {
+ExternalCatalog CatalogOf(const nb::object& object, Call* call) {
+  auto ask = [&object, call](const auto&... words) -> arrow::Result<ExternalCatalog::State> {
+    std::string kind, text;
+    ExternalCatalog::State state;
+    const bool answered = call->InPython([&] {
+      const auto answer = nb::cast<nb::tuple>(Method(object, words...));
+      kind = nb::cast<std::string>(answer[0]);
+      text = nb::cast<std::string>(answer[1]);
+      if (kind != "ok") return;
+      state = {text, nb::cast<std::string>(answer[2]),
+               nb::cast<std::map<std::string, std::string>>(answer[3])};
+    });
+    // What a commit did before it failed so is not known.
+    if (!answered) return UnknownOutcome("the catalog's library failed unexpectedly");
+    if (kind == "ok") return state;
+    if (kind == "missing") return arrow::Status::KeyError(text);
+    if (kind == "conflict") return Failure(FailureKind::kConflict, text);
+    if (kind == "unknown") return Failure(FailureKind::kUnknown, text);
+    return arrow::Status::Invalid(text);
+  };
   ExternalCatalog catalog;
-  catalog.description = description;
-  catalog.load = [python] { return python->Ask("load"); };
-  if (commits) {
-    catalog.commit = [python](const std::string& requirements, const std::string& updates) {
-      return python->Ask("commit", requirements, updates);
+  catalog.description = nb::cast<std::string>(object.attr("description"));
+  catalog.load = [ask] { return ask("load"); };
+  if (nb::cast<bool>(object.attr("commits"))) {
+    catalog.commit = [ask](const std::string& requirements, const std::string& updates) {
+      return ask("commit", requirements, updates);
     };
   }
-  ARROW_ASSIGN_OR_RAISE(auto store, iceberg::OpenExternalTable(std::move(catalog)));
-  return iceberg::OpenIcebergTable(name, std::move(store));
+  return catalog;
 }
 
 /// The stream in a capsule "arrow_array_stream", which is emptied.
@@ -180,7 +194,7 @@ std::shared_ptr<arrow::RecordBatchReader> ReaderOf(const nb::object& capsule) {
   return *std::move(reader);
 }
 
-/// (kind of failure or "", the result's JSON or the message).
+/// (kind of failure or "", the result's JSON or the message). The arguments outlive the command.
 std::tuple<std::string, std::string> Run(const std::vector<std::string>& words,
                                          const nb::object& progress, const nb::object& catalog,
                                          const nb::object& rows) {
@@ -192,10 +206,10 @@ std::tuple<std::string, std::string> Run(const std::vector<std::string>& words,
     host.progress = [callback](const Progress& made) { (*callback)(made); };
   }
   if (!catalog.is_none()) {
-    auto python = std::make_shared<PythonCatalog>(catalog, &call);
-    host.open = [python, description = nb::cast<std::string>(catalog.attr("description")),
-                 commits = nb::cast<bool>(catalog.attr("commits"))](const std::string& name) {
-      return OpenInPython(python, description, commits, name);
+    host.open = [external = CatalogOf(catalog, &call)](
+                    const std::string& name) -> arrow::Result<std::unique_ptr<Table>> {
+      ARROW_ASSIGN_OR_RAISE(auto store, iceberg::OpenExternalTable(external));
+      return iceberg::OpenIcebergTable(name, std::move(store));
     };
   }
   if (!rows.is_none()) host.rows = ReaderOf(rows);

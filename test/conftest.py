@@ -1,9 +1,13 @@
 """Fixtures for tests that run the real program (see thalweg_test_tools)."""
 
+import sys
+
 import pytest
 from rest_tools import RestLake, RestServer
 from spark_tools import sql_catalog, start_session
-from thalweg_test_tools import PROGRAM, Lake
+from thalweg_test_tools import BIN, PROGRAM, Lake
+
+sys.path.insert(0, str(BIN.parent / "python"))  # the package `thalweg` of the build
 
 
 @pytest.fixture

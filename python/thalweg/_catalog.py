@@ -38,10 +38,10 @@ class PyIcebergCatalog:
         return self._state(self._table.metadata_location)
 
     def commit(self, requirements: str, updates: str) -> Answer:
+        from pydantic import ValidationError
         from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, WaitingForLockException
         from pyiceberg.table import CommitTableRequest
         from pyiceberg.table.update import TableRequirement, TableUpdate  # noqa: F401
-        from pydantic import ValidationError
 
         try:
             request = CommitTableRequest.model_validate(

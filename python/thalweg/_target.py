@@ -12,12 +12,12 @@ from ._catalog import PinnedTable, PyIcebergCatalog
 from .errors import UsageError
 
 if TYPE_CHECKING:
-    import lance
-    import lancedb.table
-    import pyiceberg.table
+    from lance import LanceDataset
+    from lancedb.table import LanceTable
+    from pyiceberg.table import Table
 
     #: A path or URI, a dotted catalog name, or a table of PyIceberg, pylance or LanceDB.
-    TableLike: TypeAlias = str | os.PathLike[str] | pyiceberg.table.Table | lance.LanceDataset | lancedb.table.LanceTable
+    TableLike: TypeAlias = str | os.PathLike[str] | Table | LanceDataset | LanceTable
 else:
     TableLike = Any
 
@@ -45,7 +45,7 @@ def _strings(options: Mapping[str, Any] | None) -> dict[str, str]:
     return {str(key): str(value) for key, value in (options or {}).items()}
 
 
-def _by_name(name: str) -> pyiceberg.table.Table | None:
+def _by_name(name: str) -> Table | None:
     """The table if its catalog is one that only PyIceberg speaks."""
     if "/" in name or name.endswith(".lance") or name.count(".") < 2 or os.path.exists(name):
         return None
@@ -66,7 +66,7 @@ def _by_name(name: str) -> pyiceberg.table.Table | None:
     spoken = kind == CatalogType.REST or (kind == CatalogType.SQL and uri.startswith(("sqlite:", "jdbc:sqlite:")))
     if spoken and "py-catalog-impl" not in config:
         return None
-    return load_catalog(catalog).load_table(identifier)
+    return load_catalog(catalog, **config).load_table(identifier)
 
 
 def resolve(table: TableLike, catalog_properties: Mapping[str, str] | None = None) -> Target:

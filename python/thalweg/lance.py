@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._run import Size
 from .errors import UsageError
-
 from .tables import clustering_spec, optimize
 from .write import write_dataset as _write_dataset
 
 if TYPE_CHECKING:
     import lance
-    from lance.optimize import CompactionMetrics
+
+
+@dataclass(frozen=True)
+class CompactionMetrics:
+    """What a clustering has done, in the words of Lance's own metrics, which only Lance can make."""
+
+    fragments_removed: int
+    fragments_added: int
+    files_removed: int
+    files_added: int
+
+
+def _fragments_and_files(ds: lance.LanceDataset) -> tuple[set[int], set[str]]:
+    fragments = ds.get_fragments()
+    files = {file.path for fragment in fragments for file in fragment.data_files()}
+    return {fragment.fragment_id for fragment in fragments}, files
 
 
 def compact_files(
@@ -38,8 +53,6 @@ def compact_files(
     Raises:
         UsageError: "cluster" without a declaration, or with options that a clustering has no use for.
     """
-    from lance.optimize import CompactionMetrics
-
     if compaction_mode is None and clustering_spec(ds) is not None:
         compaction_mode = "cluster"
     budgets = {
@@ -58,9 +71,8 @@ def compact_files(
         ds.checkout_latest()
         return metrics
     if options:
-        raise UsageError(f"compaction_mode=\"cluster\" does not take {', '.join(sorted(options))}")
-    before = {file.path for fragment in ds.get_fragments() for file in fragment.data_files()}
-    fragments = {fragment.fragment_id for fragment in ds.get_fragments()}
+        raise UsageError(f'compaction_mode="cluster" does not take {", ".join(sorted(options))}')
+    fragments, files = _fragments_and_files(ds)
     optimize(
         ds,
         target_rows_per_fragment=target_rows_per_fragment,
@@ -69,12 +81,13 @@ def compact_files(
         memory=memory,
         **budgets,
     )
-    after = {file.path for fragment in ds.get_fragments() for file in fragment.data_files()}
-    now = {fragment.fragment_id for fragment in ds.get_fragments()}
-    metrics = CompactionMetrics()
-    metrics.fragments_removed, metrics.fragments_added = len(fragments - now), len(now - fragments)
-    metrics.files_removed, metrics.files_added = len(before - after), len(after - before)
-    return metrics
+    fragments_now, files_now = _fragments_and_files(ds)
+    return CompactionMetrics(
+        fragments_removed=len(fragments - fragments_now),
+        fragments_added=len(fragments_now - fragments),
+        files_removed=len(files - files_now),
+        files_added=len(files_now - files),
+    )
 
 
 def write_dataset(

@@ -34,7 +34,8 @@ class Task:
 
     def __repr__(self) -> str:
         task = self.json
-        return f"Task({task['task']} of run {task['run-id']}, {len(task['sources'])} files, slice {task['slice'] + 1} of {task['slices']})"
+        part = f"slice {task['slice'] + 1} of {task['slices']}"
+        return f"Task({task['task']} of run {task['run-id']}, {len(task['sources'])} files, {part})"
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def set_clustering(
     allow_single: bool = False,
     catalog_properties: Mapping[str, str] | None = None,
 ) -> bool:
-    """Declares the clustering columns (metadata only). False: an identical declaration was there, nothing was committed.
+    """Declares the clustering columns (metadata only). False: an identical declaration was there, nothing is committed.
 
     Args:
         columns: two to four top-level columns, most queried first; one with `allow_single`.
@@ -140,7 +140,8 @@ def optimize(
         target_file_size, target_rows_per_fragment: sizes of what is written.
         max_task_bytes: a larger selection is split along the curve.
         sort_scope: "group" sorts each stretch of neighbouring fragments on its own (Lance).
-        index_update: bring secondary indexes up to date first, rather than sort what they cover differently apart (Lance).
+        index_update: bring secondary indexes up to date first, rather than sort apart what they cover differently
+            (Lance).
         memory: what the process may hold, by default a quarter of the machine's.
         spill_dir: for what does not fit; by default $TMPDIR or /tmp.
         verify: how written rows are compared with those read.
@@ -179,7 +180,9 @@ def optimize(
     )
 
 
-def cubes(table: TableLike, *, rebuild: bool = False, catalog_properties: Mapping[str, str] | None = None) -> pyarrow.Table:
+def cubes(
+    table: TableLike, *, rebuild: bool = False, catalog_properties: Mapping[str, str] | None = None
+) -> pyarrow.Table:
     """The cubes (Iceberg) or groups (Lance), one row each: id, run, files, rows, bytes, columns, snapshot, health.
 
     Args:
@@ -208,7 +211,7 @@ def cubes(table: TableLike, *, rebuild: bool = False, catalog_properties: Mappin
 
 
 def history(table: TableLike, *, catalog_properties: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """The runs that wrote this table, oldest first: what each read and wrote, and the depth before, predicted, achieved."""
+    """The runs that wrote this table: what each read and wrote, and the depth before, predicted and achieved."""
     return run("history", resolve(table, catalog_properties), {})["runs"]
 
 

@@ -60,7 +60,7 @@ def write_dataset(
     """Writes rows as one clustered run: the object of `thalweg write --json`.
 
     Args:
-        data: whatever gives Arrow data as a stream (`__arrow_c_stream__`: pyarrow, polars, pandas, DuckDB relations, …),
+        data: whatever gives Arrow data as a stream (`__arrow_c_stream__`: pyarrow, polars, pandas, DuckDB relations),
             read once, batch by batch; or paths of Parquet, CSV or Arrow files. Columns go by name, in any order.
         uri: where to; with "create" a path that ends in ".lance" makes a Lance dataset, another path an Iceberg table
             in Hadoop layout, a catalog name a table there.

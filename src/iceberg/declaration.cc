@@ -225,6 +225,11 @@ arrow::Result<PropertyChange> DeclarationProperties(const TableMetadata& metadat
       return Usage("column \"{}\": a name with a comma cannot be declared in {}", column.name,
                    property::kColumns);
     }
+    // Readers of the property drop them.
+    if (Trim(column.name) != column.name) {
+      return Usage("column \"{}\": a name with blanks around it cannot be declared in {}",
+                   column.name, property::kColumns);
+    }
     names += (names.empty() ? "" : ",") + column.name;
   }
   change.set[property::kColumns] = names;

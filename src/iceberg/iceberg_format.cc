@@ -33,7 +33,7 @@ arrow::Status CheckCatalogType(const TableAddress& address, const Properties& ca
     return Invalid(
         "catalog {}: the SQL catalog at \"{}\" is not supported by this version of Thalweg; it "
         "speaks SQLite "
-        "(sqlite:////absolute/path)",
+        "(sqlite:////absolute/path); the Python package opens whatever PyIceberg opens",
         address.catalog, PublicUrl(uri));
   }
   return Invalid(
