@@ -5,7 +5,7 @@ export THALWEG_BIN ?= $(CURDIR)/build/bin
 # Share of each random campaign's full size: make test runs a tenth, make soak all of it.
 SCALE ?= 0.1
 
-.PHONY: all setup build bridge jvm test soak demo demo-lance bench lint format sanitize fuzz install clean
+.PHONY: all setup build bridge wheel jvm test soak demo demo-lance bench lint format sanitize fuzz install clean
 
 all: build bridge
 
@@ -20,6 +20,10 @@ build: setup
 # After the build, so that Iceberg works while the crates are compiled.
 bridge: build
 	@tools/bridge.sh
+
+# The Python package, build/dist/thalweg-*.whl.
+wheel: build bridge
+	@tools/wheel.sh
 
 # What the tests with Spark and a REST catalog run on.
 jvm: setup
@@ -45,6 +49,7 @@ bench: setup bridge
 	@$(PYTHON) benchmark/quality.py
 	@$(PYTHON) benchmark/upkeep.py
 	@$(PYTHON) benchmark/run.py
+	@$(PYTHON) benchmark/python_overhead.py
 	@build/bin/thalweg-layout-benchmark
 	@$(PYTHON) benchmark/overlap_growth.py
 
@@ -65,4 +70,4 @@ install: build
 	@cmake --install build
 
 clean:
-	@rm -rf build
+	@rm -rf build build-wheel

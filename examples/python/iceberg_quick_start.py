@@ -15,7 +15,9 @@ def events(rows: int) -> pa.Table:
     return pa.table(
         {
             "user_id": rng.integers(0, 100_000, rows),
-            "event_time": pa.array(1_767_225_600_000_000 + rng.integers(0, 90 * 86_400_000_000, rows), pa.timestamp("us")),
+            "event_time": pa.array(
+                1_767_225_600_000_000 + rng.integers(0, 90 * 86_400_000_000, rows), pa.timestamp("us")
+            ),
             "amount": rng.random(rows),
         }
     )
