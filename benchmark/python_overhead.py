@@ -1,4 +1,4 @@
-"""The Python package against the program: the same optimize of the benchmark table, interleaved, median of several runs.
+"""The Python package against the program: the same optimize of the benchmark table, interleaved, median of some runs.
 
 usage: python_overhead.py [--folder FOLDER] [--rows 8000000] [--runs 7] [--pyarrow-first]
 

@@ -615,11 +615,11 @@ def test_clearing_is_never_silent(lake, events):
 
 def test_status_lists_the_boxes_of_files(lake):
     """The ranks that a file spans are what its bounds cover of the distribution: all of it before a sort."""
-    events = lake.make_events()
+    lake.make_events()
     plain = lake.ok("status", "lake.db.events")
     assert "boxes" not in plain
     status = lake.ok("status", "lake.db.events", "--boxes")
-    files = {task.file.file_path: task.file.record_count for task in events.scan().plan_files()}
+    files = {task.file.file_path: task.file.record_count for task in lake.table().scan().plan_files()}
     assert {box["unit"]: box["rows"] for box in status["boxes"]} == files
     for position, key in enumerate(status["keys"]):
         widths = [box["ranks"][position][1] - box["ranks"][position][0] for box in status["boxes"]]

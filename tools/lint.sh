@@ -7,6 +7,7 @@ mapfile -t sources < <(git ls-files '*.h' '*.cc')
 clang-format-16 --dry-run --Werror "${sources[@]}"
 .venv/bin/ruff format --check -q .
 .venv/bin/ruff check -q .
+.venv/bin/mypy --ignore-missing-imports --no-error-summary python/thalweg
 
 # The bridge, where Rust is there and the crates are compiled (tools/bridge.sh): clippy stands in for the compiler, for
 # the bridge alone. `cargo clippy` would compile the 480 crates once more, as it wants them.

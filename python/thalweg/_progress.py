@@ -60,10 +60,10 @@ def shown(progress: Progress) -> Iterator[Callback | None]:
         with RichProgress(transient=True) as bars:
             yield _RichBars(bars)
     elif hasattr(progress, "update") and hasattr(progress, "close"):
-        bars = _Bars(progress)
+        one_each = _Bars(progress)
         try:
-            yield bars
+            yield one_each
         finally:
-            bars.close()
+            one_each.close()
     else:
         yield progress

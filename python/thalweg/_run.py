@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, TypeAlias
 
 from . import _core
@@ -17,7 +17,7 @@ logger = logging.getLogger("thalweg")
 
 #: Bytes, or text like "512MiB".
 Size: TypeAlias = int | str
-Option: TypeAlias = "str | int | float | bool | Sequence[str] | None"
+Option: TypeAlias = str | int | float | bool | os.PathLike[str] | None
 
 
 def column_list(columns: str | Sequence[str]) -> str:
@@ -33,7 +33,8 @@ def words_of(options: Mapping[str, Option]) -> list[str]:
         if value is None or value is False:
             continue
         flag = "--" + name.replace("_", "-")
-        words.append(flag if value is True else f"{flag}={value}")
+        text = os.fspath(value) if isinstance(value, os.PathLike) else value
+        words.append(flag if value is True else f"{flag}={text}")
     return words
 
 
@@ -54,11 +55,11 @@ def run(
     words += ["--", *([target.name] if named else []), *files]
     with shown(progress) as callback:
         kind, text = _core.run(words, callback, target.catalog, rows)
-    if not kind:
+    try:
         target.refresh()
-    else:
-        with suppress(Exception):
-            target.refresh()
+    except Exception as error:
+        if not kind:
+            logger.warning("%s was done, but the table cannot be loaded again: %s", command, error)
     if kind == "interrupted":
         raise KeyboardInterrupt(text)
     if kind:

@@ -55,7 +55,7 @@ def _by_name(name: str) -> Table | None:
     except ImportError:
         return None
     catalog, _, identifier = name.partition(".")
-    config = Config().get_catalog_config(catalog)
+    config: dict[str, Any] | None = Config().get_catalog_config(catalog)
     if not config:
         return None
     try:
@@ -73,24 +73,20 @@ def resolve(table: TableLike, catalog_properties: Mapping[str, str] | None = Non
     """The table, ready for a command. `catalog_properties`: before the catalog's configuration, or options of the
     object store (Lance)."""
     properties = _strings(catalog_properties)
-    if isinstance(table, str | os.PathLike):
-        name = os.fspath(table)
-        opened = None if properties else _by_name(name)
-        if opened is None:
+    given: Any = table
+    if isinstance(given, str | os.PathLike):
+        name = os.fspath(given)
+        given = None if properties else _by_name(name)
+        if given is None:
             return Target(name, properties)
-        table = opened
-    if isinstance(table, PinnedTable):
-        return Target(table.description, catalog=table)
-    if _is_a(table, "pyiceberg.table", "Table"):
-        catalog = PyIcebergCatalog(table)
-        identifier = ".".join((table.catalog.name, *table.name()))
-        return Target(identifier, properties, catalog, table.refresh, lambda: PinnedTable.of(table.refresh()))
-    if _is_a(table, "lance", "LanceDataset"):
-        options = _strings(table.latest_storage_options())
-        return Target(table.uri, options | properties, refresh=table.checkout_latest)
-    if _is_a(table, "lancedb.table", "LanceTable"):
-        options = _strings(table.latest_storage_options())
-        return Target(table.uri, options | properties, refresh=table.checkout_latest)
+    if isinstance(given, PinnedTable):
+        return Target(given.description, catalog=given)
+    if _is_a(given, "pyiceberg.table", "Table"):
+        name = ".".join((given.catalog.name, *given.name()))
+        return Target(name, properties, PyIcebergCatalog(given), given.refresh, lambda: PinnedTable.of(given.refresh()))
+    if _is_a(given, "lance", "LanceDataset") or _is_a(given, "lancedb.table", "LanceTable"):
+        options = _strings(given.latest_storage_options())
+        return Target(given.uri, options | properties, refresh=given.checkout_latest)
     raise UsageError(
         f"{type(table).__module__}.{type(table).__qualname__} is no table: give a path or URI, a catalog name, a table "
         "of PyIceberg, a LanceDataset, or a local table of LanceDB"

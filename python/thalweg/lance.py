@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._run import Size
 from .errors import UsageError
@@ -13,6 +13,7 @@ from .write import write_dataset as _write_dataset
 
 if TYPE_CHECKING:
     import lance
+    from lance.optimize import CompactionMetrics as LanceMetrics
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def compact_files(
     num_threads: int | None = None,
     memory: Size | None = None,
     **options: Any,
-) -> CompactionMetrics:
+) -> CompactionMetrics | LanceMetrics:
     """Compacts a dataset as `ds.optimize.compact_files` does, clustered where clustering columns are declared.
 
     Args:
@@ -55,17 +56,14 @@ def compact_files(
     """
     if compaction_mode is None and clustering_spec(ds) is not None:
         compaction_mode = "cluster"
-    budgets = {
-        "max_source_rows": max_source_rows,
-        "max_source_bytes": max_source_bytes,
-    }
     if compaction_mode != "cluster":
-        given = {
-            **budgets,
+        given: dict[str, Any] = {
+            "compaction_mode": compaction_mode,
             "target_rows_per_fragment": target_rows_per_fragment,
             "max_source_fragments": max_source_fragments,
+            "max_source_rows": max_source_rows,
+            "max_source_bytes": max_source_bytes,
             "num_threads": num_threads,
-            "compaction_mode": compaction_mode,
         }
         metrics = ds.optimize.compact_files(**{k: v for k, v in given.items() if v is not None}, **options)
         ds.checkout_latest()
@@ -77,9 +75,10 @@ def compact_files(
         ds,
         target_rows_per_fragment=target_rows_per_fragment,
         max_source_files=max_source_fragments,
+        max_source_rows=max_source_rows,
+        max_source_bytes=max_source_bytes,
         threads=num_threads,
         memory=memory,
-        **budgets,
     )
     fragments_now, files_now = _fragments_and_files(ds)
     return CompactionMetrics(
@@ -91,7 +90,12 @@ def compact_files(
 
 
 def write_dataset(
-    data: object, uri: str, *, cluster_by: Sequence[str] | None = None, mode: str = "create", **options: Any
+    data: object,
+    uri: str,
+    *,
+    cluster_by: Sequence[str] | None = None,
+    mode: Literal["create", "append", "overwrite"] = "create",
+    **options: Any,
 ) -> lance.LanceDataset:
     """Writes a dataset as `lance.write_dataset` does, its rows sorted by `cluster_by` or by what is declared. `options`
     are those of `thalweg.write_dataset`."""

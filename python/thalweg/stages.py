@@ -58,7 +58,7 @@ class Result:
         return f"Result(task {result['task']['task']} of run {result['task']['run-id']}, {result['rows']} rows)"
 
 
-class Plan(dict):
+class Plan(dict[str, Any]):
     """What an `optimize` would rewrite and gain: the object of `thalweg plan --json`."""
 
     def __init__(self, values: dict[str, Any], target: Target, options: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ class Plan(dict):
         """
         if not self:
             return []
-        resources = {"memory": memory, "spill_dir": spill_dir and os.fspath(spill_dir), "threads": threads}
+        resources = {"memory": memory, "spill_dir": spill_dir, "threads": threads}
         with tempfile.TemporaryDirectory(prefix="thalweg-tasks-") as folder:
             options = self._options | resources | {"tasks_out": folder}
             planned = run("plan", self._target, options, progress=progress)
@@ -165,7 +165,7 @@ def execute(
             {
                 "out": str(out),
                 "memory": memory,
-                "spill_dir": spill_dir and os.fspath(spill_dir),
+                "spill_dir": spill_dir,
                 "max_spill_bytes": max_spill_bytes,
                 "threads": threads,
                 "verify": verify,

@@ -169,7 +169,7 @@ def optimize(
             "sort_scope": sort_scope,
             "no_index_update": not index_update,
             "memory": memory,
-            "spill_dir": spill_dir and os.fspath(spill_dir),
+            "spill_dir": spill_dir,
             "max_spill_bytes": max_spill_bytes,
             "threads": threads,
             "verify": verify,
@@ -239,5 +239,5 @@ def report(
     Args:
         columns: draw over these one or two; by default the first two declared.
     """
-    options = {"out": os.fspath(path), "columns": column_list(columns) if columns else None}
+    options = {"out": path, "columns": column_list(columns) if columns else None}
     return run("report", resolve(table, catalog_properties), options)["out"]

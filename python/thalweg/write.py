@@ -78,7 +78,7 @@ def write_dataset(
         "target_file_size": target_file_size,
         "target_rows_per_fragment": target_rows_per_fragment,
         "memory": memory,
-        "spill_dir": spill_dir and os.fspath(spill_dir),
+        "spill_dir": spill_dir,
         "max_spill_bytes": max_spill_bytes,
         "threads": threads,
         "verify": verify,
