@@ -215,6 +215,16 @@ def test_a_catalog_that_only_pyiceberg_speaks_is_opened_by_its_name(tmp_path, mo
     assert thalweg.optimize("other.db.events")["rows"] == 4000
     table.refresh()
     assert of_pyiceberg(table).rows() == expected_rows()
+    with pytest.raises(thalweg.InvalidTable, match="there is no table db.nothing"):
+        thalweg.status("other.db.nothing")
+    # Created there too, in a namespace that is made for it.
+    done = thalweg.write_dataset(make_rows(500, 0).to_reader(), "other.new.events", cluster_by=KEYS)
+    assert done["rows"] == 500 and thalweg.clustering_spec("other.new.events")["columns"] == KEYS
+    assert of_pyiceberg(table.catalog.load_table("new.events")).rows() == expected_rows(1)
+    with pytest.raises(thalweg.UsageError, match="exists already"):
+        thalweg.write_dataset(make_rows(500, 0), "other.new.events")
+    with pytest.raises(thalweg.UsageError, match="exists already"):
+        thalweg.write_dataset(make_rows(500, 0), table)
 
 
 @pytest.mark.jvm

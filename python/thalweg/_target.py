@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ._catalog import PinnedTable, PyIcebergCatalog
-from .errors import UsageError
+from .errors import InvalidTable, UsageError
 
 if TYPE_CHECKING:
     from lance import LanceDataset
     from lancedb.table import LanceTable
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
     #: A path or URI, a dotted catalog name, or a table of PyIceberg, pylance or LanceDB.
@@ -45,8 +46,8 @@ def _strings(options: Mapping[str, Any] | None) -> dict[str, str]:
     return {str(key): str(value) for key, value in (options or {}).items()}
 
 
-def _by_name(name: str) -> Table | None:
-    """The table if its catalog is one that only PyIceberg speaks."""
+def foreign_catalog(name: str) -> tuple[Catalog, str] | None:
+    """The catalog and the table's name in it, if the name is one of a catalog that only PyIceberg speaks."""
     if "/" in name or name.endswith(".lance") or name.count(".") < 2 or os.path.exists(name):
         return None
     try:
@@ -66,7 +67,16 @@ def _by_name(name: str) -> Table | None:
     spoken = kind == CatalogType.REST or (kind == CatalogType.SQL and uri.startswith(("sqlite:", "jdbc:sqlite:")))
     if spoken and "py-catalog-impl" not in config:
         return None
-    return load_catalog(catalog, **config).load_table(identifier)
+    return load_catalog(catalog, **config), identifier
+
+
+def _load(catalog: Catalog, identifier: str) -> Table:
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        return catalog.load_table(identifier)
+    except NoSuchTableError as error:
+        raise InvalidTable(f"there is no table {identifier} in the catalog {catalog.name}: {error}") from error
 
 
 def resolve(table: TableLike, catalog_properties: Mapping[str, str] | None = None) -> Target:
@@ -76,9 +86,10 @@ def resolve(table: TableLike, catalog_properties: Mapping[str, str] | None = Non
     given: Any = table
     if isinstance(given, str | os.PathLike):
         name = os.fspath(given)
-        given = None if properties else _by_name(name)
-        if given is None:
+        foreign = None if properties else foreign_catalog(name)
+        if foreign is None:
             return Target(name, properties)
+        given = _load(*foreign)
     if isinstance(given, PinnedTable):
         return Target(given.description, catalog=given)
     if _is_a(given, "pyiceberg.table", "Table"):

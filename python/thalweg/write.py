@@ -4,39 +4,64 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._progress import Progress
 from ._run import Size, column_list, run
-from ._target import TableLike, resolve
+from ._target import TableLike, foreign_catalog, resolve
 from .errors import UsageError
 from .tables import Verify
 
+if TYPE_CHECKING:
+    import pyarrow
+    from pyiceberg.catalog import Catalog
 
-def _stream(data: object) -> object:
-    """The rows as a PyCapsule "arrow_array_stream"."""
+
+def _reader(data: Any) -> pyarrow.RecordBatchReader:
+    """The rows as a stream."""
+    import pyarrow as pa
+
     if hasattr(data, "__arrow_c_stream__"):
-        return data.__arrow_c_stream__()
+        return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
-        import pyarrow as pa
-
         batch = pa.record_batch(data)
-        return pa.RecordBatchReader.from_batches(batch.schema, [batch]).__arrow_c_stream__()
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
     if hasattr(data, "scanner"):  # a dataset of pyarrow's or Lance's
-        return data.scanner().to_reader().__arrow_c_stream__()
+        return data.scanner().to_reader()
     raise UsageError(
         f"{type(data).__module__}.{type(data).__qualname__} gives no Arrow data (it has no __arrow_c_stream__): give a "
         "table or reader of pyarrow, a data frame of polars or pandas, a relation of DuckDB, or paths of files"
     )
 
 
-def _paths(data: object) -> list[str] | None:
-    """The paths if the data is in files."""
+def _create(catalog: Catalog, identifier: str, schema: pyarrow.Schema) -> None:
+    """An empty table in a catalog that only PyIceberg speaks."""
+    from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
+
+    namespace, _, _ = identifier.rpartition(".")
+    with suppress(NamespaceAlreadyExistsError):
+        catalog.create_namespace(namespace)
+    try:
+        catalog.create_table(identifier, schema, properties={"write.parquet.compression-codec": "zstd"})
+    except TableAlreadyExistsError as error:
+        message = f'{catalog.name}.{identifier}: the table exists already; use mode="append" or mode="overwrite"'
+        raise UsageError(message) from error
+
+
+def _paths(data: object) -> list[str]:
+    """The paths if the data is in files, else none."""
     if isinstance(data, str | os.PathLike):
         return [os.fspath(data)]
     if isinstance(data, list | tuple) and data and all(isinstance(path, str | os.PathLike) for path in data):
         return [os.fspath(path) for path in data]
-    return None
+    return []
+
+
+def _schema_of(files: list[str]) -> pyarrow.Schema:
+    import pyarrow.dataset
+
+    return pyarrow.dataset.dataset(files[0], format=files[0].rpartition(".")[2]).schema
 
 
 def write_dataset(
@@ -85,6 +110,14 @@ def write_dataset(
         "run_id": run_id,
     }
     files = _paths(data)
-    rows = None if files else _stream(data)
+    reader = None if files else _reader(data)
+    if mode == "create":
+        if not isinstance(uri, str | os.PathLike):
+            raise UsageError('the table exists already: use mode="append" or mode="overwrite"')
+        foreign = None if catalog_properties else foreign_catalog(os.fspath(uri))
+        if foreign is not None:
+            _create(*foreign, _schema_of(files) if reader is None else reader.schema)
+            options["mode"] = "append"
     target = resolve(uri, catalog_properties)
-    return run("write", target, options, files=files or (), progress=progress, rows=rows)
+    rows = None if reader is None else reader.__arrow_c_stream__()
+    return run("write", target, options, files=files, progress=progress, rows=rows)
