@@ -21,16 +21,18 @@ use lance_index::optimize::OptimizeOptions;
 use lance_index::scalar::lance_format::LanceIndexStore;
 use lance_index::scalar::{BuiltinIndexType, IndexStore, ScalarIndexParams};
 use lance_table::format::{Fragment, IndexMetadata};
+use lance_table::system_index::is_system_index;
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::dataset::{
-    StringMap, column, commit, commit_indices, discard_indices, drop_files, has_fragment_reuse,
-    require_writable, stored_indices, transaction, usable_indices,
+    StringMap, column, commit, commit_indices, discard_indices, drop_files, fragment_ids,
+    has_fragment_reuse, require_writable, stored_indices, transaction, usable_indices,
 };
 use crate::describe::{is_kept, is_rebuilt, is_zone_map, type_from_details};
 use crate::error::{Failure, Kind, Outcome, kind_of};
+use crate::rewrite::require_movable;
 use crate::stream::BatchStream;
 
 /// What the names of the zone maps that this library makes begin with; the column follows.
@@ -515,12 +517,15 @@ async fn rebuilt_text(
 /// deleted. Full-text indexes of the latter kind are built anew.
 pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Unified> {
     require_writable(dataset).await?;
-    let mut wanted = RoaringBitmap::new();
-    for id in &request.fragments {
-        let fragment = crate::dataset::fragment(dataset, *id)?;
-        wanted.insert(fragment.id as u32);
-    }
+    let wanted = fragment_ids(dataset, &request.fragments)?;
     let usable = usable_indices(dataset).await?;
+    // Before anything is built for a rewrite that would be refused.
+    for index in usable.iter() {
+        let covered = index.fragment_bitmap.as_ref();
+        if covered.is_some_and(|bitmap| !bitmap.is_disjoint(&wanted)) && !is_system_index(index) {
+            require_movable(dataset, index, true).await?;
+        }
+    }
     let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
     let mut stale_texts = BTreeSet::new();
     for index in usable.iter().filter(|index| is_kept(index)) {
