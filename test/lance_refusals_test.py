@@ -106,3 +106,23 @@ def test_an_index_whose_files_are_damaged(lake, name, how):
     refuse_before_anything(table, "cannot be opened", name)
     table.dataset.drop_index(name)
     assert table.optimize()["outcome"] == "committed"
+
+
+@pytest.mark.parametrize("appended", [False, True], ids=["whole", "appended"])
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable-row-ids"])
+def test_an_index_whose_pages_are_gone(lake, stable, appended):
+    """It opens, and fails where it is read: with its name, and all files of the run taken away again."""
+    table = Indexed(lake, ("by_id",), enable_stable_row_ids=stable)
+    (pages,) = (table.path / "_indices").rglob("page_data.lance")
+    if appended:
+        table.add()
+    table.dataset.delete("id % 10 = 3")
+    pages.unlink()
+    rows, data, indexes = table.rows(), table.files("data"), table.files("_indices")
+    message = table.run("optimize", *TARGET).error(1)
+    assert "by_id" in message and "drop it" in message
+    assert (table.files("data"), table.files("_indices"), table.files("_thalweg")) == (data, indexes, set())
+    assert table.rows() == rows
+    table.dataset.drop_index("by_id")
+    assert table.optimize()["outcome"] == "committed"
+    assert table.rows() == rows

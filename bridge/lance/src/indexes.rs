@@ -32,7 +32,7 @@ use crate::dataset::{
 };
 use crate::describe::{is_kept, is_rebuilt, is_zone_map, type_from_details};
 use crate::error::{Failure, Kind, Outcome, kind_of};
-use crate::rewrite::require_movable;
+use crate::rewrite::{damaged, require_movable};
 use crate::stream::BatchStream;
 
 /// What the names of the zone maps that this library makes begin with; the column follows.
@@ -585,7 +585,10 @@ pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Uni
         let mut results = Vec::new();
         let building = async {
             if !merged.is_empty() {
-                results = optimized(dataset, &options).await?;
+                let optimizing = optimized(dataset, &options).await;
+                results = optimizing.map_err(|failure| {
+                    failure.context(damaged(&merged, "be brought up to date"))
+                })?;
             }
             for (name, segments) in &texts {
                 results.push(rebuilt_text(dataset, name, segments).await?);

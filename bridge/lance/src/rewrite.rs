@@ -328,6 +328,15 @@ async fn require_live_texts(
     )))
 }
 
+/// What failed, in front of why: one of these indexes is damaged where nobody looked yet.
+pub fn damaged(names: &BTreeSet<String>, doing: &str) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let names = names.join(", ");
+    format!(
+        "index {names} cannot {doing} (where its files are damaged: drop it, optimize, and create it again)"
+    )
+}
+
 /// Refuses an index that would be lost by the rewrite, by its name.
 pub async fn require_movable(
     dataset: &Dataset,
@@ -428,7 +437,8 @@ pub async fn prepare(checked: Checked, moves: Option<Moves>) -> Outcome<Prepared
             .ok_or_else(|| Failure::internal("the indexes to be remapped are gone"))?;
         let results = remapper
             .remap_indices(RowAddrRemap::direct(map), &old_ids)
-            .await?;
+            .await
+            .map_err(|error| Failure::from(error).context(damaged(&to_remap, "follow the rows")))?;
         let names: HashMap<Uuid, String> = usable_indices(&latest)
             .await?
             .iter()
