@@ -332,27 +332,44 @@ async fn new_zone_map(
         name = format!("{ZONE_MAP_PREFIX}{column}_{count}");
         count += 1;
     }
-    let mut dataset = dataset.as_ref().clone();
+    let mut building = dataset.as_ref().clone();
     let path = format_field_path(&[column]);
     let columns = [path.as_str()];
-    let mut builder =
-        CreateIndexBuilder::new(&mut dataset, &columns, IndexType::ZoneMap, &params).name(name);
-    Ok(Box::pin(builder.execute_uncommitted()).await?)
+    let builder = CreateIndexBuilder::new(&mut building, &columns, IndexType::ZoneMap, &params);
+    create(builder.name(name), dataset).await
 }
 
-/// The new segments of an optimization of indexes, and which ones they replace; not committed.
+/// The new index, not committed; of a failed one nothing is left.
+async fn create(mut builder: CreateIndexBuilder<'_>, dataset: &Dataset) -> Outcome<IndexMetadata> {
+    let uuid = Uuid::new_v4();
+    builder = builder.index_uuid(uuid);
+    match Box::pin(builder.execute_uncommitted()).await {
+        Ok(index) => Ok(index),
+        Err(error) => discard_indices(dataset, vec![uuid], error.into()).await,
+    }
+}
+
+/// The new segments of an optimization of indexes, and which ones they replace; not committed. Of a
+/// failed one the segments that were complete are removed (the others go with Lance's cleanup).
 async fn optimized(
     dataset: &Arc<Dataset>,
     options: &OptimizeOptions,
 ) -> Outcome<Vec<IndexSegmentResult>> {
     let plan = Box::pin(plan_optimize_indices(dataset, options)).await?;
     let mut built = Vec::with_capacity(plan.tasks.len());
-    for task in &plan.tasks {
-        built.extend(Box::pin(task.execute(dataset)).await?);
-    }
     let mut results = Vec::with_capacity(plan.merges.len());
-    for merge in &plan.merges {
-        results.extend(Box::pin(merge.execute(dataset, &built)).await?);
+    let building = async {
+        for task in &plan.tasks {
+            built.extend(Box::pin(task.execute(dataset)).await?);
+        }
+        for merge in &plan.merges {
+            results.extend(Box::pin(merge.execute(dataset, &built)).await?);
+        }
+        Ok(())
+    };
+    if let Err(failure) = building.await {
+        let uuids = built.iter().chain(&results).map(|made| made.segment.uuid);
+        return discard_indices(dataset, uuids.collect(), failure).await;
     }
     Ok(results)
 }
@@ -491,11 +508,10 @@ async fn rebuilt_text(
     let column = text_path(dataset, segments[0])?;
     let mut building = dataset.as_ref().clone();
     let columns = [column.as_str()];
-    let mut builder =
-        CreateIndexBuilder::new(&mut building, &columns, IndexType::Inverted, &training)
-            .name(name.to_string())
-            .replace(true);
-    let segment = Box::pin(builder.execute_uncommitted()).await?;
+    let builder = CreateIndexBuilder::new(&mut building, &columns, IndexType::Inverted, &training)
+        .name(name.to_string())
+        .replace(true);
+    let segment = create(builder, dataset).await?;
     if text_parameters(dataset, &segment).await? != params {
         let refused = Failure::not_supported(format!(
             "full-text index {name:?} cannot be built anew with the parameters that it has: drop it, optimize, and create \
