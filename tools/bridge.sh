@@ -2,6 +2,8 @@
 # Builds the bridge to Lance, build/lib/libthalweg_lance.so. The crates that it needs are compiled once per machine, into
 # ${XDG_CACHE_HOME:-~/.cache}/thalweg/cargo, and not once per clone: the first time that takes 20 to 35 minutes on two
 # cores and 5 GB of disk, afterwards a minute when the bridge itself has changed, and a second when it has not.
+# THALWEG_LANCE_FEATURES are the object stores that it reads, of aws, gcp and azure; aws unless it says otherwise. Each
+# set of them compiles most of the crates once more, beside those of the others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TARGET_DIR="${XDG_CACHE_HOME:-$HOME/.cache}/thalweg/cargo"
@@ -26,13 +28,14 @@ if ! cargo_is_new_enough; then
   cargo_is_new_enough || { echo "set-up: cargo $least or newer is not to be had" >&2; exit 1; }
 fi
 
+features="${THALWEG_LANCE_FEATURES:-aws}"
 if [ ! -e "$CARGO_TARGET_DIR/release/libthalweg_lance.so" ]; then
   echo "building the bridge to Lance: its 480 crates are compiled once on this machine, which takes 20 to 35 minutes on" \
        "two cores. Iceberg tables need no bridge: build/bin/thalweg works already"
 fi
 mkdir -p build/lib
 log=build/lib/bridge.log
-if ! (cd bridge/lance && cargo build --release --locked "$@") > "$log" 2>&1; then
+if ! (cd bridge/lance && cargo build --release --locked --no-default-features --features "$features" "$@") > "$log" 2>&1; then
   cat "$log" >&2
   exit 1
 fi

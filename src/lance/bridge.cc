@@ -45,6 +45,7 @@ constexpr char kAnswer[] = "the Lance library's answer";
   F(commit_rewrite)                \
   F(update_metadata)               \
   F(refresh_zone_maps)             \
+  F(check_sources)                 \
   F(unify_indices)                 \
   F(list_files)                    \
   F(read_file)                     \
@@ -306,6 +307,10 @@ arrow::Result<Json> Dataset::RefreshZoneMaps(const Json& request) const {
   return JsonOf([&](const Api& api, char** out) {
     return api.refresh_zone_maps(handle_, DumpJson(request).c_str(), out);
   });
+}
+
+arrow::Status Dataset::CheckSources(const Json& request) const {
+  return Check(Loaded(), Loaded().check_sources(handle_, DumpJson(request).c_str()));
 }
 
 arrow::Result<Json> Dataset::UnifyIndices(const Json& request) const {

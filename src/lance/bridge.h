@@ -82,6 +82,7 @@ class Dataset {
                                     const std::shared_ptr<arrow::RecordBatchReader>& rows) const;
   arrow::Result<Json> UpdateMetadata(const Json& request) const;
   arrow::Result<Json> RefreshZoneMaps(const Json& request) const;
+  arrow::Status CheckSources(const Json& request) const;
   arrow::Result<Json> UnifyIndices(const Json& request) const;
 
   struct File {

@@ -360,6 +360,7 @@ arrow::Result<std::unique_ptr<RowSource>> LanceTable::Scan(const std::vector<Uni
                                                            const std::string&,
                                                            MemoryAccount* memory) const {
   std::vector<Fragment> fragments;
+  Json ids = Json::array();
   for (const auto& unit : units) {
     ARROW_ASSIGN_OR_RAISE(auto fragment, Named(ParseFragment(unit.json)));
     const Fragment* live = description().FindFragment(fragment.id);
@@ -367,8 +368,11 @@ arrow::Result<std::unique_ptr<RowSource>> LanceTable::Scan(const std::vector<Uni
       return Conflict("{}: fragment {} is not as it was when the plan was made: plan again", name_,
                       fragment.id);
     }
+    ids.push_back(fragment.id);
     fragments.push_back(std::move(fragment));
   }
+  // What the commit would refuse is refused before anything is read and written for it.
+  ARROW_RETURN_NOT_OK(Named(version_->dataset->CheckSources(Json{{"fragments", std::move(ids)}})));
   return ScanFragments(name_, version_, std::move(fragments), memory);
 }
 

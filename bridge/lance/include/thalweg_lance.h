@@ -54,7 +54,7 @@ enum {
 };
 
 /* Raised with every incompatible change of this header: the caller refuses another one. */
-#define THALWEG_LANCE_ABI_VERSION 3
+#define THALWEG_LANCE_ABI_VERSION 4
 int32_t thalweg_lance_abi_version(void);
 /* Version of the lance crate, static. */
 const char* thalweg_lance_crate_version(void);
@@ -205,6 +205,11 @@ int thalweg_lance_commit_rewrite(ThalwegLanceDataset* dataset, const char* reque
                                  struct ArrowArrayStream* rows, void (*crash_point)(const char*),
                                  char** json);
 
+/* Whether a rewrite of these fragments of the handle's version would take their indexes along,
+ * asked before they are read: request {"fragments": [id…]}. NOT_SUPPORTED, by name, as for
+ * commit_rewrite. Opens each index on them. */
+int thalweg_lance_check_sources(ThalwegLanceDataset* dataset, const char* request);
+
 /* Sets (string) or removes (null) entries. request: {"config": {…}, "table_metadata": {…},
  * "properties"}; absent maps are untouched. Both maps change in one version. Other writers' commits
  * since the handle's version are no obstacle, except an update of the same keys: CONFLICT. */
@@ -231,7 +236,7 @@ int thalweg_lance_refresh_zone_maps(ThalwegLanceDataset* dataset, const char* re
  * ids, where such a fragment has deleted rows: a merge leaves these out. Full-text indexes of that
  * kind, which a merge would not help, are built anew over all live rows, with the parameters that
  * their files record, where a row was deleted since they were built; NOT_SUPPORTED, by name, where
- * the parameters cannot be read or carried over. One commit for everything. Gives {"version",
+ * the parameters cannot be read or carried over, and for what check_sources refuses. One commit for everything. Gives {"version",
  * "merged": [index name…], "unindexed_rows": n rows that it had (or would have) to index, added up
  * over the merged indexes, "rebuilt": [index name…], "rebuilt_rows": n likewise over the rebuilt
  * ones}. */

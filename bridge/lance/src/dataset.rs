@@ -1,6 +1,6 @@
 //! Opening and creating datasets, and what all the other modules need to know about one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -26,6 +26,7 @@ use lance_table::io::commit::commit_handler_from_url;
 use lance_table::io::manifest::read_manifest_indexes;
 use lance_table::system_index::frag_reuse::FRAG_REUSE_INDEX_NAME;
 use object_store::path::Path;
+use roaring::RoaringBitmap;
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -79,11 +80,41 @@ fn builder(uri: &str, options: &StringMap) -> DatasetBuilder {
     builder.with_storage_options(options.clone())
 }
 
+/// The feature of this crate that each scheme of a URI needs, and whether it was built with it.
+const STORES: [(&str, &str, bool); 5] = [
+    ("s3", "aws", cfg!(feature = "aws")),
+    ("s3+ddb", "aws", cfg!(feature = "aws")),
+    ("gs", "gcp", cfg!(feature = "gcp")),
+    ("az", "azure", cfg!(feature = "azure")),
+    ("abfss", "azure", cfg!(feature = "azure")),
+];
+
+/// Refuses a URI whose object store was left out of this library, with what to do about it.
+fn require_store(uri: &str) -> Outcome<()> {
+    let scheme = uri.split_once("://").map(|(scheme, _)| scheme);
+    let store = STORES.iter().find(|(name, ..)| Some(*name) == scheme);
+    if let Some((name, feature, false)) = store {
+        let mut features: Vec<&str> = STORES
+            .iter()
+            .filter(|(_, known, built)| *built || known == feature)
+            .map(|(_, known, _)| *known)
+            .collect();
+        features.dedup();
+        return Err(Failure::not_supported(format!(
+            "the bridge to Lance was built without the object store of {name}://; build it with \
+             `make THALWEG_LANCE_FEATURES={} bridge`",
+            features.join(",")
+        )));
+    }
+    Ok(())
+}
+
 /// Opens the version, or the latest one for 0. INVALID where what stands there is damaged.
 pub async fn open(uri: &str, options: StringMap, version: u64) -> Outcome<Dataset> {
     if uri.is_empty() {
         return Err(Failure::invalid("the dataset's path is empty"));
     }
+    require_store(uri)?;
     // Lance would try again for seconds.
     if std::path::Path::new(uri.strip_prefix("file://").unwrap_or(uri)).is_file() {
         return Err(Failure::invalid("a file, not the folder of a dataset"));
@@ -143,6 +174,7 @@ pub async fn create(
     schema: ArrowSchema,
     request: CreateRequest,
 ) -> Outcome<Dataset> {
+    require_store(uri)?;
     let storage_version = request
         .storage_version
         .map(|text| {
@@ -346,6 +378,11 @@ pub async fn usable_indices(dataset: &Dataset) -> Outcome<Arc<Vec<IndexMetadata>
     Ok(dataset.load_indices().await?)
 }
 
+pub async fn usable_ids(dataset: &Dataset) -> Outcome<HashSet<Uuid>> {
+    let usable = usable_indices(dataset).await?;
+    Ok(usable.iter().map(|index| index.uuid).collect())
+}
+
 pub async fn primary_store(dataset: &Dataset) -> Outcome<Arc<ObjectStore>> {
     Ok(dataset.object_store(None).await?)
 }
@@ -380,6 +417,13 @@ pub fn fragment(dataset: &Dataset, id: u64) -> Outcome<Fragment> {
                 dataset.manifest().version
             ))
         })
+}
+
+/// Ids of fragments of this version as a bitmap; NOT_FOUND otherwise.
+pub fn fragment_ids(dataset: &Dataset, ids: &[u64]) -> Outcome<RoaringBitmap> {
+    ids.iter()
+        .map(|id| Ok(fragment(dataset, *id)?.id as u32))
+        .collect()
 }
 
 /// A top-level column; NOT_FOUND otherwise.

@@ -21,16 +21,18 @@ use lance_index::optimize::OptimizeOptions;
 use lance_index::scalar::lance_format::LanceIndexStore;
 use lance_index::scalar::{BuiltinIndexType, IndexStore, ScalarIndexParams};
 use lance_table::format::{Fragment, IndexMetadata};
+use lance_table::system_index::is_system_index;
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::dataset::{
-    StringMap, column, commit, commit_indices, discard_indices, drop_files, has_fragment_reuse,
-    require_writable, stored_indices, transaction, usable_indices,
+    StringMap, column, commit, commit_indices, discard_indices, drop_files, fragment_ids,
+    has_fragment_reuse, require_writable, stored_indices, transaction, usable_indices,
 };
 use crate::describe::{is_kept, is_rebuilt, is_zone_map, type_from_details};
 use crate::error::{Failure, Kind, Outcome, kind_of};
+use crate::rewrite::{damaged, require_movable};
 use crate::stream::BatchStream;
 
 /// What the names of the zone maps that this library makes begin with; the column follows.
@@ -330,27 +332,44 @@ async fn new_zone_map(
         name = format!("{ZONE_MAP_PREFIX}{column}_{count}");
         count += 1;
     }
-    let mut dataset = dataset.as_ref().clone();
+    let mut building = dataset.as_ref().clone();
     let path = format_field_path(&[column]);
     let columns = [path.as_str()];
-    let mut builder =
-        CreateIndexBuilder::new(&mut dataset, &columns, IndexType::ZoneMap, &params).name(name);
-    Ok(Box::pin(builder.execute_uncommitted()).await?)
+    let builder = CreateIndexBuilder::new(&mut building, &columns, IndexType::ZoneMap, &params);
+    create(builder.name(name), dataset).await
 }
 
-/// The new segments of an optimization of indexes, and which ones they replace; not committed.
+/// The new index, not committed; of a failed one nothing is left.
+async fn create(mut builder: CreateIndexBuilder<'_>, dataset: &Dataset) -> Outcome<IndexMetadata> {
+    let uuid = Uuid::new_v4();
+    builder = builder.index_uuid(uuid);
+    match Box::pin(builder.execute_uncommitted()).await {
+        Ok(index) => Ok(index),
+        Err(error) => discard_indices(dataset, vec![uuid], error.into()).await,
+    }
+}
+
+/// The new segments of an optimization of indexes, and which ones they replace; not committed. Of a
+/// failed one the segments that were complete are removed (the others go with Lance's cleanup).
 async fn optimized(
     dataset: &Arc<Dataset>,
     options: &OptimizeOptions,
 ) -> Outcome<Vec<IndexSegmentResult>> {
     let plan = Box::pin(plan_optimize_indices(dataset, options)).await?;
     let mut built = Vec::with_capacity(plan.tasks.len());
-    for task in &plan.tasks {
-        built.extend(Box::pin(task.execute(dataset)).await?);
-    }
     let mut results = Vec::with_capacity(plan.merges.len());
-    for merge in &plan.merges {
-        results.extend(Box::pin(merge.execute(dataset, &built)).await?);
+    let building = async {
+        for task in &plan.tasks {
+            built.extend(Box::pin(task.execute(dataset)).await?);
+        }
+        for merge in &plan.merges {
+            results.extend(Box::pin(merge.execute(dataset, &built)).await?);
+        }
+        Ok(())
+    };
+    if let Err(failure) = building.await {
+        let uuids = built.iter().chain(&results).map(|made| made.segment.uuid);
+        return discard_indices(dataset, uuids.collect(), failure).await;
     }
     Ok(results)
 }
@@ -489,11 +508,10 @@ async fn rebuilt_text(
     let column = text_path(dataset, segments[0])?;
     let mut building = dataset.as_ref().clone();
     let columns = [column.as_str()];
-    let mut builder =
-        CreateIndexBuilder::new(&mut building, &columns, IndexType::Inverted, &training)
-            .name(name.to_string())
-            .replace(true);
-    let segment = Box::pin(builder.execute_uncommitted()).await?;
+    let builder = CreateIndexBuilder::new(&mut building, &columns, IndexType::Inverted, &training)
+        .name(name.to_string())
+        .replace(true);
+    let segment = create(builder, dataset).await?;
     if text_parameters(dataset, &segment).await? != params {
         let refused = Failure::not_supported(format!(
             "full-text index {name:?} cannot be built anew with the parameters that it has: drop it, optimize, and create \
@@ -515,12 +533,15 @@ async fn rebuilt_text(
 /// deleted. Full-text indexes of the latter kind are built anew.
 pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Unified> {
     require_writable(dataset).await?;
-    let mut wanted = RoaringBitmap::new();
-    for id in &request.fragments {
-        let fragment = crate::dataset::fragment(dataset, *id)?;
-        wanted.insert(fragment.id as u32);
-    }
+    let wanted = fragment_ids(dataset, &request.fragments)?;
     let usable = usable_indices(dataset).await?;
+    // Before anything is built for a rewrite that would be refused.
+    for index in usable.iter() {
+        let covered = index.fragment_bitmap.as_ref();
+        if covered.is_some_and(|bitmap| !bitmap.is_disjoint(&wanted)) && !is_system_index(index) {
+            require_movable(dataset, index, true).await?;
+        }
+    }
     let mut by_name: BTreeMap<&str, Vec<&IndexMetadata>> = BTreeMap::new();
     let mut stale_texts = BTreeSet::new();
     for index in usable.iter().filter(|index| is_kept(index)) {
@@ -580,7 +601,10 @@ pub async fn unify(dataset: &Arc<Dataset>, request: UnifyRequest) -> Outcome<Uni
         let mut results = Vec::new();
         let building = async {
             if !merged.is_empty() {
-                results = optimized(dataset, &options).await?;
+                let optimizing = optimized(dataset, &options).await;
+                results = optimizing.map_err(|failure| {
+                    failure.context(damaged(&merged, "be brought up to date"))
+                })?;
             }
             for (name, segments) in &texts {
                 results.push(rebuilt_text(dataset, name, segments).await?);

@@ -33,7 +33,7 @@ use dataset::{DatasetHandle, StringMap};
 use error::{Failure, Outcome};
 use writer::DataFileWriter;
 
-const ABI_VERSION: i32 = 3;
+const ABI_VERSION: i32 = 4;
 
 /// One dataset handle of the ABI.
 pub struct ThalwegLanceDataset(DatasetHandle);
@@ -416,6 +416,18 @@ pub unsafe extern "C" fn thalweg_lance_refresh_zone_maps(
         let request = unsafe { json(request, "request") }?;
         let refreshed = wait(indexes::refresh_zone_maps(dataset, request))?;
         unsafe { give_json(out, &refreshed) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_lance_check_sources(
+    dataset: *mut ThalwegLanceDataset,
+    request: *const c_char,
+) -> c_int {
+    run(|| {
+        let dataset = unsafe { opened(dataset) }?;
+        let request = unsafe { json(request, "request") }?;
+        wait(rewrite::check_sources(dataset, request))
     })
 }
 

@@ -57,11 +57,12 @@ impl LocalFile {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        if let Some(mut output) = self.output.take() {
+        if let Some(output) = &mut self.output {
             output.flush()?;
-            drop(output);
             std::fs::rename(unfinished(&self.path), &self.path)?;
         }
+        // Kept until then: whoever drops it after a failure removes what is there.
+        self.output = None;
         Ok(())
     }
 }

@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::dataset::{
-    StringMap, commit, commit_indices, latest, require_writable, transaction, usable_indices,
+    StringMap, commit, commit_indices, fragment_ids, latest, require_writable, transaction,
+    usable_ids, usable_indices,
 };
 use crate::describe::{is_kept, is_rebuilt};
 use crate::error::{Failure, Outcome};
@@ -120,19 +121,8 @@ pub async fn check(planned: &Arc<Dataset>, request: RewriteRequest) -> Outcome<C
         .map(|fragment| fragment.id as u32)
         .collect();
 
-    let touched: Vec<&IndexMetadata> = stored
-        .iter()
-        .filter(|index| !is_system_index(index))
-        .filter(|index| match &index.fragment_bitmap {
-            None => true,
-            Some(bitmap) => !bitmap.is_disjoint(&old_ids),
-        })
-        .collect();
-    let usable: HashSet<Uuid> = usable_indices(&latest)
-        .await?
-        .iter()
-        .map(|index| index.uuid)
-        .collect();
+    let touched = stored.iter().filter(|index| touches(index, &old_ids));
+    let usable = usable_ids(&latest).await?;
     let stable = latest.manifest().uses_stable_row_ids();
     let mut to_remap = BTreeSet::new();
     let mut dropped = BTreeSet::new();
@@ -143,13 +133,7 @@ pub async fn check(planned: &Arc<Dataset>, request: RewriteRequest) -> Outcome<C
             continue;
         }
         require_whole_groups(index, &groups)?;
-        if holds_deleted_texts(&latest, index, &old_ids).await? {
-            return Err(Failure::not_supported(format!(
-                "full-text index {:?} names deleted rows by their stable row ids, and would give too few of the best \
-                 rows once their fragments are rewritten: let `optimize` build it anew first, or drop it",
-                index.name
-            )));
-        }
+        require_live_texts(&latest, index, &old_ids).await?;
         if !stable || index.supports_eager_remap() {
             to_remap.insert(index.name.clone());
         }
@@ -302,11 +286,66 @@ fn is_unchanged(before: &Fragment, now: &Fragment) -> bool {
             || now.physical_rows.is_none())
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourcesRequest {
+    fragments: Vec<u64>,
+}
+
+/// Refuses what a rewrite of these fragments would be refused for, before they are read.
+pub async fn check_sources(dataset: &Arc<Dataset>, request: SourcesRequest) -> Outcome<()> {
+    let stored = require_writable(dataset).await?;
+    let old_ids = fragment_ids(dataset, &request.fragments)?;
+    let usable = usable_ids(dataset).await?;
+    for index in stored.iter().filter(|index| touches(index, &old_ids)) {
+        require_movable(dataset, index, usable.contains(&index.uuid)).await?;
+        if !is_rebuilt(dataset, index) {
+            require_live_texts(dataset, index, &old_ids).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the index covers one of the fragments, or does not say so.
+fn touches(index: &IndexMetadata, fragments: &RoaringBitmap) -> bool {
+    let disjoint = |bitmap: &RoaringBitmap| bitmap.is_disjoint(fragments);
+    !is_system_index(index) && !index.fragment_bitmap.as_ref().is_some_and(disjoint)
+}
+
+/// Refuses a full-text index that the rewrite would make give too few rows, by its name.
+async fn require_live_texts(
+    dataset: &Dataset,
+    index: &IndexMetadata,
+    old_ids: &RoaringBitmap,
+) -> Outcome<()> {
+    if !holds_deleted_texts(dataset, index, old_ids).await? {
+        return Ok(());
+    }
+    Err(Failure::not_supported(format!(
+        "full-text index {:?} names deleted rows by their stable row ids, and would give too few of the best \
+         rows once their fragments are rewritten: let `optimize` build it anew first, or drop it",
+        index.name
+    )))
+}
+
+/// What failed, in front of why: one of these indexes is damaged where nobody looked yet.
+pub fn damaged(names: &BTreeSet<String>, doing: &str) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let names = names.join(", ");
+    format!(
+        "index {names} cannot {doing} (where its files are damaged: drop it, optimize, and create it again)"
+    )
+}
+
 /// Refuses an index that would be lost by the rewrite, by its name.
-async fn require_movable(dataset: &Dataset, index: &IndexMetadata, usable: bool) -> Outcome<()> {
+pub async fn require_movable(
+    dataset: &Dataset,
+    index: &IndexMetadata,
+    usable: bool,
+) -> Outcome<()> {
     let refuse = |why: &str| {
         Err(Failure::not_supported(format!(
-            "index {:?} covers the rewritten fragments and {why}; drop it or leave them alone",
+            "index {:?} covers fragments that are to be rewritten and {why}: drop it, optimize, and create it again",
             index.name
         )))
     };
@@ -398,7 +437,8 @@ pub async fn prepare(checked: Checked, moves: Option<Moves>) -> Outcome<Prepared
             .ok_or_else(|| Failure::internal("the indexes to be remapped are gone"))?;
         let results = remapper
             .remap_indices(RowAddrRemap::direct(map), &old_ids)
-            .await?;
+            .await
+            .map_err(|error| Failure::from(error).context(damaged(&to_remap, "follow the rows")))?;
         let names: HashMap<Uuid, String> = usable_indices(&latest)
             .await?
             .iter()

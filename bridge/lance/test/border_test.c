@@ -302,6 +302,7 @@ static void bad_arguments(const char* folder) {
   EXPECT(THALWEG_LANCE_INVALID, thalweg_lance_scan(NULL, "{}", &stream));
   EXPECT(THALWEG_LANCE_INVALID, thalweg_lance_writer_finish(NULL, &json));
   EXPECT(THALWEG_LANCE_INVALID, thalweg_lance_commit_fragments(NULL, "{}", &json));
+  EXPECT(THALWEG_LANCE_INVALID, thalweg_lance_check_sources(NULL, "{\"fragments\":[]}"));
   /* What is to be consumed is consumed. */
   struct ArrowSchema given = row_schema();
   EXPECT(THALWEG_LANCE_INVALID, thalweg_lance_create(NULL, "{}", &given, "{}", &dataset));
@@ -421,6 +422,10 @@ static void small_files(ThalwegLanceDataset* dataset) {
   EXPECT(THALWEG_LANCE_OK, thalweg_lance_write_file(dataset, "data/junk.lance", (const uint8_t*)"junkjunkjunk", 12));
   EXPECT(THALWEG_LANCE_INVALID, thalweg_lance_data_file_info(dataset, "data/junk.lance", &json));
   EXPECT(THALWEG_LANCE_OK, thalweg_lance_delete_file(dataset, "data/junk.lance"));
+  EXPECT(THALWEG_LANCE_OK, thalweg_lance_check_sources(dataset, "{\"fragments\":[]}"));
+  EXPECT(THALWEG_LANCE_NOT_FOUND, thalweg_lance_check_sources(dataset, "{\"fragments\":[99]}"));
+  EXPECT(THALWEG_LANCE_INVALID, thalweg_lance_check_sources(dataset, "{}"));
+  EXPECT(THALWEG_LANCE_INVALID, thalweg_lance_check_sources(dataset, NULL));
 }
 
 /* Writes a file of the file system as a whole. */
