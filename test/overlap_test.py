@@ -287,15 +287,16 @@ def test_bounded_runs_converge_to_the_depth_of_one_sort(lake, kind):
         outcome = report["outcome"]
         assert report["source_bytes"] <= budget, f"a run read {report['source_bytes']} bytes, the budget is {budget}"
         runs += 1
-        assert runs < 60, "no end within 60 runs"
+        assert runs <= 60, "no end within 60 runs"
     table.check_rows()
     status = table.status()
     assert status["health"]["unclustered_units"] == 0, report["reason"]
     depth, full = status["depth"], table.optimize("--full", *size)["depth_after"]
     text = f"{kind}: {runs} runs end at depth {depth:.2f}, one full sort has {full:.2f}: {depth / full:.2f} times it"
     print(text)
-    # The promise of the threshold, 1.72, is for what fits the budget; what is left here does not (1.73 to 1.87 seen).
-    assert depth <= 1.95 * full, text
+    # 1.16 to 1.21 in 31 to 35 runs seen.
+    assert runs <= 45, text
+    assert depth <= 1.3 * full, text
 
 
 @pytest.mark.parametrize("kind", APPENDED)

@@ -22,9 +22,13 @@ namespace {
 
 /// A unit belongs to a cell when it is at most so much wider than it.
 constexpr double kSlack = 1.3;
-/// Where a budget leaves the larger regions out, wide units find a place in smaller ones: 240 files
-/// in runs of a tenth end at 1.4 times the depth of one sort, not at 1.7.
+/// Where a budget leaves the larger regions out, wide units find a place in smaller ones.
 constexpr double kSlackInBudget = 2;
+/// What a budget has cut short is finished at this part of theta: sorts in pieces lie over one
+/// another along their borders, which no single region gains much by.
+constexpr double kFinishing = 1.0 / 3;
+/// And a set must then gain this part of what its share of the bytes opens avoidably on average.
+constexpr double kLeastGain = 0.05;
 /// What one sort into m units gives, over extent·m^(1-1/N): the mean over all m with files that end
 /// on cell borders, two to four keys (docs/overlap.md).
 constexpr double kSortConstant = 1.07;
@@ -92,6 +96,7 @@ class OverlapPlanner {
   void MakePlan(Plan* plan) {
     Collect();
     TakeUnclustered();
+    SetFinishing();
     bool settled = false;
     for (int round = 0; round < kMostRounds && !settled; ++round) settled = !Round();
     Finish(settled && !over_budget_, plan);
@@ -162,6 +167,19 @@ class OverlapPlanner {
     ++totals->units;
     totals->rows += tile.rows;
     totals->bytes += tile.bytes;
+  }
+
+  /// Bounded runs without new data: the newest run is of this policy and a budget cut it short.
+  void SetFinishing() {
+    finishing_ = options_.budgets.any() && unclustered_.empty() && !layout_.runs.empty() &&
+                 layout_.runs.back().theta > 0 && !layout_.runs.back().settled;
+    if (!finishing_) return;
+    double avoidable = 0, bytes = 0;
+    for (const Tile& tile : tiles_) {
+      avoidable += ranks_.Avoidable(tile.unit);
+      bytes += static_cast<double>(tile.bytes);
+    }
+    least_gain_ = kLeastGain * avoidable / std::max(1.0, bytes);
   }
 
   // --- selections and their predicted units
@@ -238,7 +256,11 @@ class OverlapPlanner {
   // --- regions
 
   /// The halvings of each key that make up the cells of one grid.
-  using Shape = std::array<int, kMostKeys>;
+  struct Shape {
+    std::array<int, kMostKeys> halvings{};
+    /// By key, as bits: whether the grid lies half a cell further on.
+    int shifted = 0;
+  };
 
   /// Where a tile is, for all grids: the middle of its box in units of the finest cells, and the
   /// finest level at which it is not too wide for a cell.
@@ -257,7 +279,7 @@ class OverlapPlanner {
     for (int k = 0; k < n_; ++k) {
       place.finest[k] = kFinest;
       if (!tile.box.holds[k]) {
-        place.middle[k] = uint32_t{1} << kFinest;  // without a value: a cell of its own
+        place.middle[k] = uint32_t{3} << (kFinest - 1);  // without a value: a cell of its own
         continue;
       }
       const double middle = (tile.box.below[k] + tile.box.upto[k]) / 2;
@@ -276,8 +298,11 @@ class OverlapPlanner {
   bool CellOf(const Place& place, const Shape& shape, uint64_t* cell) const {
     auto at = static_cast<uint64_t>(place.rewrite_class);
     for (int k = 0; k < n_; ++k) {
-      if (shape[k] > place.finest[k]) return false;
-      at = at << (shape[k] + 1) | place.middle[k] >> (kFinest - shape[k]);
+      const int halvings = shape.halvings[k];
+      if (halvings > place.finest[k]) return false;
+      const bool shifted = halvings > 0 && (shape.shifted >> k & 1) != 0;
+      const uint32_t shift = shifted ? (uint32_t{1} << (kFinest - halvings)) / 2 : 0;
+      at = at << (halvings + 1) | (place.middle[k] + shift) >> (kFinest - halvings);
     }
     *cell = at;
     return true;
@@ -292,18 +317,26 @@ class OverlapPlanner {
   }
 
   /// Square cells at every level and, of two keys, also those halved once more along one of them:
-  /// new rows often lie in a band.
+  /// new rows often lie in a band. To finish what a budget cut short also shifted ones, whose cells
+  /// have the borders of earlier sorts in their middle.
   std::vector<Shape> Shapes() const {
     std::vector<Shape> shapes;
     const int levels = Levels();
     for (int level = 0; level <= levels; ++level) {
-      Shape shape{};
-      std::fill(shape.begin(), shape.begin() + n_, level);
+      Shape shape;
+      std::fill(shape.halvings.begin(), shape.halvings.begin() + n_, level);
       shapes.push_back(shape);
       for (int k = 0; n_ == 2 && k < n_; ++k) {
         Shape longer = shape;
-        ++longer[k];
+        ++longer.halvings[k];
         shapes.push_back(longer);
+      }
+    }
+    const size_t plain = finishing_ ? shapes.size() : 0;
+    for (int shifted = 1; shifted < 1 << n_; ++shifted) {
+      for (size_t i = 1; i < plain; ++i) {
+        shapes.push_back(shapes[i]);
+        shapes.back().shifted = shifted;
       }
     }
     return shapes;
@@ -482,7 +515,7 @@ class OverlapPlanner {
   /// Whether the rule lets a set of runs be rewritten at all.
   class Eligibility {
    public:
-    explicit Eligibility(double theta) : theta_(theta) {}
+    Eligibility(double theta, bool finishing) : theta_(theta), finishing_(finishing) {}
     void Add(const Run& run, int64_t rows) {
       if (run.order > newest_order_) {
         newest_order_ = run.order;
@@ -492,12 +525,14 @@ class OverlapPlanner {
       if (run.barred) barred_rows_ = std::max(barred_rows_, rows);
     }
     bool eligible() const {
+      if (finishing_ && barred_rows_ > 0) return false;
       return !newest_settled_ &&
              static_cast<double>(rows_) * (1 - theta_) >= static_cast<double>(barred_rows_);
     }
 
    private:
     double theta_;
+    bool finishing_;
     int newest_order_ = -2;
     bool newest_settled_ = false;
     int64_t rows_ = 0, barred_rows_ = 0;
@@ -509,7 +544,8 @@ class OverlapPlanner {
     RankBoxOf extent, whole;
     for (int tile : candidate->tiles) whole.Add(tiles_[tile].box, n_);
     Density density(whole, n_);
-    Eligibility eligibility(spec_.theta);
+    Eligibility eligibility(spec_.theta, finishing_);
+    const double theta = finishing_ ? kFinishing * spec_.theta : spec_.theta;
     Totals cost;
     double current = 0, units = 0, best = 0;
     size_t best_runs = 0;
@@ -529,7 +565,10 @@ class OverlapPlanner {
       double predicted = 0, unavoidable = 0;
       Predict(extent, std::max(1.0, units), density.Extents(), &predicted, &unavoidable);
       const double gain = current - predicted;
-      if (!(gain > 1e-9) || gain < spec_.theta * (current - unavoidable)) continue;
+      if (!(gain > 1e-9) || gain < theta * (current - unavoidable) ||
+          gain < least_gain_ * static_cast<double>(cost.bytes)) {
+        continue;
+      }
       if (!Fits(cost)) {
         LeaveOut(cost);
         continue;
@@ -656,8 +695,8 @@ class OverlapPlanner {
 
   std::string Nothing() const {
     return fmt::format(
-        "nowhere would one sort of several runs cut the {}s that are avoidably opened by {:g} %",
-        layout_.unit_name, 100 * spec_.theta);
+        "nowhere would one sort of several runs cut the {}s that are avoidably opened by {:.3g} %",
+        layout_.unit_name, 100 * (finishing_ ? kFinishing : 1) * spec_.theta);
   }
 
   const Layout& layout_;
@@ -674,6 +713,8 @@ class OverlapPlanner {
   int64_t mismatched_ = 0;
   Totals spent_, smallest_left_;
   bool over_budget_ = false;
+  bool finishing_ = false;  ///< what earlier runs had no budget for
+  double least_gain_ = 0;   ///< per byte
 };
 
 }  // namespace
