@@ -173,3 +173,20 @@ def test_what_is_not_there(lake, bucket, address, changed, expected):
     message = done.error(done.code)
     assert done.code in (1, 2) and expected in message
     assert "secret" not in message
+
+
+def test_the_storage_options_of_a_dataset_are_used_from_python(bucket, monkeypatch):
+    """The options that pylance was given, and nothing from the environment."""
+    import thalweg
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for number in range(4):
+        bucket.append(500, number * 500)
+    ds = bucket.dataset
+    before = multiset(ds.to_table())
+    assert thalweg.set_clustering(ds, ["user_id", "event_time"])
+    tasks = thalweg.plan(ds, target_rows_per_fragment=500).tasks()
+    done = thalweg.commit(ds, [thalweg.execute(task) for task in tasks])
+    assert done["outcome"] == "committed" and multiset(ds.to_table()) == before
+    bucket.check_no_leftovers()

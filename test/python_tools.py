@@ -75,5 +75,5 @@ def expected_rows(appends: int = 8) -> Counter:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Run intents and files of tasks that nobody may have left."""
-    return [path for path in folder.rglob("thalweg-*") if path.is_file()] + list(folder.rglob("*.tmp"))
+    """Run intents and half-written files that nobody may have left."""
+    return [path for path in folder.rglob("thalweg-run-*") if path.is_file()] + list(folder.rglob("*.tmp"))
