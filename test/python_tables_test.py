@@ -1,5 +1,7 @@
 """Each call of the package against tables of PyIceberg, pylance and LanceDB, seen through those libraries."""
 
+import pickle
+
 import lance
 import matplotlib
 import pyarrow as pa
@@ -161,3 +163,23 @@ def test_by_path_and_by_catalog_name_as_on_the_command_line(lake, monkeypatch, t
         monkeypatch.delenv(key, raising=False) if key.startswith("PYICEBERG") else None
     properties = {"type": "sql", "uri": lake.uri}
     assert thalweg.status("lake.db.events", catalog_properties=properties)["rows"] == 4000
+
+
+def test_the_stages_apart_are_one_run(known, options):
+    """Plan, tasks, execute and commit, each task and result through a pickle."""
+    table, before = known.table, known.rows()
+    thalweg.set_clustering(table, KEYS)
+    plan = thalweg.plan(table, max_task_bytes="16KiB", **options)
+    tasks = pickle.loads(pickle.dumps(plan.tasks()))
+    assert len(tasks) > 1 and len({task.json["selection-id"] for task in tasks}) == 1
+    assert "of run" in repr(tasks[0]) and dict(pickle.loads(pickle.dumps(plan))) == dict(plan)
+    version = known.version()
+    results = [pickle.loads(pickle.dumps(thalweg.execute(task, memory="64MiB"))) for task in tasks]
+    assert sum(result.rows for result in results) == 4000 and known.version() == version
+    with pytest.raises(thalweg.ThalwegError):
+        thalweg.commit(table, results[1:])
+    assert known.rows() == before
+    done = thalweg.commit(table, results)
+    assert (done["outcome"], done["rows"], done["source_units"]) == ("committed", 4000, 8)
+    assert known.rows() == before and thalweg.status(table)["depth"] < 5
+    assert thalweg.commit(table, results)["outcome"] == "already-committed"
