@@ -358,7 +358,7 @@ arrow::Result<std::vector<UnitDescriptor>> LanceTable::Describe(
 
 arrow::Result<std::unique_ptr<RowSource>> LanceTable::Scan(const std::vector<UnitDescriptor>& units,
                                                            const std::string&,
-                                                           MemoryAccount* memory) const {
+                                                           const ReadOptions& options) const {
   std::vector<Fragment> fragments;
   for (const auto& unit : units) {
     ARROW_ASSIGN_OR_RAISE(auto fragment, Named(ParseFragment(unit.json)));
@@ -369,7 +369,7 @@ arrow::Result<std::unique_ptr<RowSource>> LanceTable::Scan(const std::vector<Uni
     }
     fragments.push_back(std::move(fragment));
   }
-  return ScanFragments(name_, version_, std::move(fragments), memory);
+  return ScanFragments(name_, version_, std::move(fragments), options.memory);
 }
 
 arrow::Result<std::unique_ptr<OutputFile>> LanceTable::NewOutputFile(const OutputContext& context,
