@@ -264,22 +264,34 @@ def commit_position_delete(table) -> int:
             ]
         ),
     )
-    location = f"{table.location()}/data/{uuid.uuid4()}-deletes.parquet"
-    local = local_path(location)
-    pq.write_table(rows, local)
-    delete_file = DataFile.from_args(
-        content=DataFileContent.POSITION_DELETES,
-        file_path=location,
-        file_format=FileFormat.PARQUET,
-        partition=Record(),
-        record_count=1,
-        file_size_in_bytes=os.path.getsize(local),
-    )
-    delete_file.spec_id = 0
+    commit_delete_files(table, [rows], DataFileContent.POSITION_DELETES)
+    return victim
+
+
+def commit_equality_deletes(table, *ids: np.ndarray) -> None:
+    """Deletes the rows with these ids: a file for each array, in one commit."""
+    schema = pa.schema([pa.field("id", pa.int64(), False, {"PARQUET:field_id": "1"})])
+    files = [pa.table([pa.array(each)], schema=schema) for each in ids]
+    commit_delete_files(table, files, DataFileContent.EQUALITY_DELETES, equality_ids=[1])
+
+
+def commit_delete_files(table, files: list[pa.Table], content: DataFileContent, **more) -> None:
     with table.transaction() as transaction:
         with AppendDeletes(operation=Operation.OVERWRITE, transaction=transaction, io=table.io) as producer:
-            producer.append_data_file(delete_file)
-    return victim
+            for rows in files:
+                location = f"{table.location()}/data/{uuid.uuid4()}-deletes.parquet"
+                pq.write_table(rows, local_path(location))
+                delete_file = DataFile.from_args(
+                    content=content,
+                    file_path=location,
+                    file_format=FileFormat.PARQUET,
+                    partition=Record(),
+                    record_count=rows.num_rows,
+                    file_size_in_bytes=os.path.getsize(local_path(location)),
+                    **more,
+                )
+                delete_file.spec_id = 0
+                producer.append_data_file(delete_file)
 
 
 def ids_and_sum(table: Table) -> tuple[list[int], int]:

@@ -12,8 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from campaign_tools import SqliteLake, commit_equality_deletes, data_files_on_disk, ids_and_sum
+from campaign_tools import make_rows as make_campaign_rows
 from thalweg_test_tools import (
     EVENTS,
     KEYS,
@@ -213,3 +216,62 @@ def test_interrupt_changes_nothing(lake, number):
     assert (process.returncode, out, err) == (130, "", "thalweg: interrupted; nothing was changed\n")
     assert lake.table().metadata_location == location
     assert sorted(path for path in root.rglob("*") if path.is_file()) == listing
+
+
+def processor_seconds(process: subprocess.Popen) -> float:
+    """What the process has used so far; also of one that has ended and was not waited for."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_until(process: subprocess.Popen, holds) -> None:
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.001)
+
+
+def test_an_interrupt_ends_the_loading_of_deletes(tmp_path):
+    """Which takes many passes over the data in a small budget: far more work than is done after the signal."""
+    lake, rows, count = SqliteLake(tmp_path), np.random.default_rng(5), 300_000
+    for number in range(4):
+        lake.append(make_campaign_rows(rows, number * count, count))
+    ids = rows.permutation(4 * count)
+    kept, deleted = np.split(ids, [4 * count // 100])
+    commit_equality_deletes(lake.table(), *np.split(deleted, 60))
+    location = lake.table().metadata_location
+    listing = sorted(path for path in lake.root().rglob("*") if path.is_file())
+    command = lake.command("optimize", "--memory", "64MiB", "--threads", "1")
+
+    def start() -> subprocess.Popen:
+        return subprocess.Popen(
+            [str(PROGRAM), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=lake.environment
+        )
+
+    def reads_deletes(process) -> bool:
+        open_files = []
+        for link in Path(f"/proc/{process.pid}/fd").iterdir():
+            try:
+                open_files.append(os.readlink(link))
+            except OSError:  # closed meanwhile
+                continue
+        return any(name.endswith("-deletes.parquet") for name in open_files)
+
+    process = start()
+    wait_until(process, lambda: reads_deletes(process))
+    process.send_signal(signal.SIGINT)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    stopped = processor_seconds(process)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "thalweg: interrupted; nothing was changed\n")
+    assert lake.table().metadata_location == location
+    assert sorted(path for path in lake.root().rglob("*") if path.is_file()) == listing
+
+    process = start()  # the same, until its first data file is there: all deletes are loaded then
+    before = data_files_on_disk(lake.root())
+    wait_until(process, lambda: data_files_on_disk(lake.root()) != before)
+    loaded = processor_seconds(process)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert stopped < loaded / 4, (stopped, loaded)
+    assert ids_and_sum(lake.table())[0] == sorted(kept)

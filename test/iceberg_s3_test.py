@@ -1,66 +1,19 @@
 """Iceberg tables in an object store: moto's S3 server on the loopback, a SQL catalog beside it."""
 
-import logging
 from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import LessThan
-from thalweg_test_tools import EVENTS, KEYS, SMALL_CUBES, Lake, arrow_rows, clean_environment, make_rows, planned_files
+from thalweg_test_tools import EVENTS, KEYS, SMALL_CUBES, arrow_rows, catalog_variables, make_rows, planned_files
 
-boto3 = pytest.importorskip("boto3")
-server = pytest.importorskip("moto.server")
-
-
-@pytest.fixture(scope="module")
-def endpoint():
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    moto = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    yield f"http://{host}:{port}"
-    moto.stop()
+pytest.importorskip("boto3")
+pytest.importorskip("moto.server")
+import s3_tools  # noqa: E402
 
 
-class S3Lake(Lake):
-    """A PyIceberg SQL catalog "lake" on SQLite whose tables lie in the bucket "lake"."""
-
-    def __init__(self, folder, endpoint: str):
-        self.folder = folder
-        self.home = folder / "home"
-        self.home.mkdir(parents=True)
-        self.uri = f"sqlite:///{folder}/catalog.db"
-        self.warehouse = "s3://lake/warehouse"
-        self.properties = {
-            "s3.endpoint": endpoint,
-            "s3.access-key-id": "key",
-            "s3.secret-access-key": "hush-hush",
-            "s3.region": "us-east-1",
-        }
-        self.client = boto3.client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name="us-east-1",
-            aws_access_key_id="key",
-            aws_secret_access_key="hush-hush",
-        )
-        self.client.create_bucket(Bucket="lake")
-        for name in self.names():
-            self.client.delete_object(Bucket="lake", Key=name)
-        self.catalog = SqlCatalog("lake", uri=self.uri, warehouse=self.warehouse, **self.properties)
-        self.catalog.create_namespace(self.namespace)
-        self.bare = clean_environment(
-            self.home, PYICEBERG_CATALOG__LAKE__URI=self.uri, PYICEBERG_CATALOG__LAKE__WAREHOUSE=self.warehouse
-        )
-        self.environment = self.bare | {
-            f"PYICEBERG_CATALOG__LAKE__{key.upper().replace('.', '__').replace('-', '_')}": value
-            for key, value in self.properties.items()
-        }
-
-    def names(self, folder: str = "") -> set[str]:
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix=folder)
-        return {item["Key"] for page in pages for item in page.get("Contents", [])}
+class S3Lake(s3_tools.S3Lake):
+    """Its tables lie in the bucket "lake"."""
 
     def rows(self, name: str = "events") -> Counter:
         return arrow_rows(self.table(name).scan().to_arrow())
@@ -78,33 +31,39 @@ class S3Lake(Lake):
                 named |= {
                     entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
                 }
-        found = {f"s3://lake/{key}" for key in self.names(f"warehouse/db/{name}/") if not key.endswith("/")}
+        found = {f"s3://lake/{key}" for key in self.bucket.names(f"warehouse/db/{name}/") if not key.endswith("/")}
         assert found <= named, found - named
 
 
 @pytest.fixture
-def s3(tmp_path, endpoint):
-    return S3Lake(tmp_path / "lake", endpoint)
+def s3(tmp_path, s3_server):
+    return S3Lake(tmp_path / "lake", s3_server)
+
+
+def without_access(s3) -> dict[str, str]:
+    given = catalog_variables(s3.access)
+    return {key: value for key, value in s3.environment.items() if key not in given}
 
 
 def by_aws_environment(s3) -> dict[str, str]:
     """Nothing in the catalog's configuration: what the AWS tools take."""
-    return s3.bare | {
+    return without_access(s3) | {
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "hush-hush",
         "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": s3.properties["s3.endpoint"],
+        "AWS_ENDPOINT_URL": s3.bucket.endpoint,
     }
 
 
 def by_client_properties(s3) -> dict[str, str]:
-    start = "PYICEBERG_CATALOG__LAKE__"
-    return s3.bare | {
-        f"{start}S3__ENDPOINT": s3.properties["s3.endpoint"],
-        f"{start}CLIENT__ACCESS_KEY_ID": "key",
-        f"{start}CLIENT__SECRET_ACCESS_KEY": "hush-hush",
-        f"{start}CLIENT__REGION": "us-east-1",
-    }
+    return without_access(s3) | catalog_variables(
+        {
+            "s3.endpoint": s3.bucket.endpoint,
+            "client.access-key-id": "key",
+            "client.secret-access-key": "hush-hush",
+            "client.region": "us-east-1",
+        }
+    )
 
 
 @pytest.mark.parametrize("way", [None, by_aws_environment, by_client_properties])
@@ -167,12 +126,12 @@ def test_a_dead_run_is_reclaimed(s3):
     """What a run that was killed before its commit left behind goes, and nothing else."""
     address = s3.make_events(files=3, rows=800)
     before = s3.rows()
-    objects = s3.names()
+    objects = s3.bucket.names()
     environment = s3.environment
     s3.environment = environment | {"THALWEG_CRASH_POINT": "manifests-written"}
     assert s3.run("optimize", address).code == -9
     s3.environment = environment
-    assert any("thalweg-" in name for name in s3.names() - objects)
+    assert any("thalweg-" in name for name in s3.bucket.names() - objects)
     assert s3.ok("clean", address)["outcome"] == "cleaned"
     s3.check_no_leftovers()
     assert s3.rows() == before
@@ -183,7 +142,7 @@ def test_a_dead_run_is_reclaimed(s3):
 def test_paths_are_read_and_not_written(s3):
     """A metadata file in the bucket opens by its path; without a catalog nothing is changed there."""
     address = s3.make_events(files=3, rows=300)
-    options = [word for key, value in s3.properties.items() for word in ("--catalog-property", f"{key}={value}")]
+    options = [word for key, value in s3.access.items() for word in ("--catalog-property", f"{key}={value}")]
     location = s3.table().metadata_location
     assert s3.ok("status", location, *options)["units"] >= 3
     assert "catalog" in s3.run("optimize", location, *options).error()

@@ -1,54 +1,30 @@
 """Lance datasets in an object store: moto's S3 server on the loopback."""
 
-import logging
-
 import pytest
 from lance_test_tools import lance, multiset, needs_lance, numbered_rows, scanned
 from thalweg_test_tools import run
 
-boto3 = pytest.importorskip("boto3")
-server = pytest.importorskip("moto.server")
+pytest.importorskip("boto3")
+pytest.importorskip("moto.server")
+import s3_tools  # noqa: E402
+
 pytestmark = needs_lance
 
 OPTIONS = {
     "aws_access_key_id": "key",
-    "aws_secret_access_key": "secret",
+    "aws_secret_access_key": "hush-hush",
     "aws_region": "us-east-1",
     "allow_http": "true",
 }
 ADDRESS = "s3://lake/tables/events.lance"
 
 
-@pytest.fixture(scope="module")
-def endpoint():
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    moto = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    yield f"http://{host}:{port}"
-    moto.stop()
+class Bucket(s3_tools.Bucket):
+    """The bucket "lake" and the dataset in it as pylance sees it."""
 
-
-class Bucket:
-    """An empty bucket "lake", its objects, and the dataset in it as pylance sees it."""
-
-    def __init__(self, endpoint: str):
-        self.endpoint = endpoint
-        self.options = OPTIONS | {"aws_endpoint": endpoint}
-        self.client = boto3.client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name="us-east-1",
-            aws_access_key_id="key",
-            aws_secret_access_key="secret",
-        )
-        self.client.create_bucket(Bucket="lake")
-        for name in self.names():
-            self.client.delete_object(Bucket="lake", Key=name)
-
-    def names(self, folder: str = "") -> set[str]:
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix=folder)
-        return {item["Key"] for page in pages for item in page.get("Contents", [])}
+    @property
+    def options(self) -> dict[str, str]:
+        return OPTIONS | {"aws_endpoint": self.endpoint}
 
     def append(self, count: int, first: int) -> None:
         mode = "append" if self.names("tables/events.lance/") else "create"
@@ -66,8 +42,8 @@ class Bucket:
 
 
 @pytest.fixture
-def bucket(endpoint):
-    return Bucket(endpoint)
+def bucket(s3_server):
+    return Bucket(s3_tools.endpoint_of(s3_server))
 
 
 def by_properties(bucket) -> tuple[list[str], dict[str, str]]:
@@ -77,7 +53,7 @@ def by_properties(bucket) -> tuple[list[str], dict[str, str]]:
 def by_environment(bucket) -> tuple[list[str], dict[str, str]]:
     return [], {
         "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_SECRET_ACCESS_KEY": "hush-hush",
         "AWS_REGION": "us-east-1",
         "AWS_ENDPOINT": bucket.endpoint,
         "AWS_ALLOW_HTTP": "true",

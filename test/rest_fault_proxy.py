@@ -8,23 +8,35 @@ What goes wrong is said beforehand, per kind of request ("METHOD path part"), in
     cut             the server does it; the connection is closed without an answer
     half            the server does it; the connection is closed in the middle of the answer
     garbage         the server does it; the answer is status 200 and no JSON
+
+What the server answered may also be changed on its way (`edit`), and the proxy may speak TLS.
 """
 
 import http.client
+import json
 import socket
+import ssl
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+
+class QuietServer(ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        """Clients that go away, or refuse the certificate, are what tests are about."""
 
 
 class FaultProxy:
     """Use as a context manager; `uri` is what clients are given."""
 
-    def __init__(self, target: str):
+    def __init__(self, target: str, tls: ssl.SSLContext | None = None):
         self.target = urlsplit(target).netloc
         self.faults: list[tuple[str, str, str]] = []
         self.requests: list[tuple[str, str, dict[str, str]]] = []  # method, path, headers
         self.config: dict[str, str] = {}  # members that the answer to GET /v1/config gets in addition
+        # Given method, path and a successful answer (a JSON object), which it may change.
+        self.edit: Callable[[str, str, dict], None] | None = None
         self.lock = threading.Lock()
         proxy = self
 
@@ -39,9 +51,11 @@ class FaultProxy:
             def log_message(self, *arguments):
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = QuietServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.uri = f"http://127.0.0.1:{self.server.server_address[1]}"
+        if tls:  # the handshake is each connection's own thread's
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+        self.uri = f"http{'s' if tls else ''}://127.0.0.1:{self.server.server_address[1]}"
 
     def __enter__(self):
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -94,6 +108,10 @@ class FaultProxy:
             return self.close(handler)
         if self.config and path.startswith("/v1/config"):
             answer = answer.rstrip()[:-1] + b"".join(f',"{k}":"{v}"'.encode() for k, v in self.config.items()) + b"}"
+        if self.edit and status == 200 and answer:
+            edited = json.loads(answer)
+            self.edit(handler.command, path, edited)
+            answer = json.dumps(edited).encode()
         return self.answer(handler, status, answer)
 
     def forward(self, handler: BaseHTTPRequestHandler, path: str, body: bytes) -> tuple[int, bytes]:

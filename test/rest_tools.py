@@ -27,7 +27,7 @@ class RestServer:
                 stderr=log,
                 text=True,
             )
-        timer = threading.Timer(60, self.process.kill)
+        timer = threading.Timer(180, self.process.kill)
         timer.start()
         port = self.process.stdout.readline().strip()
         timer.cancel()

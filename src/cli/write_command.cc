@@ -19,6 +19,7 @@ struct WriteFlags {
   std::vector<std::string> files;
   std::string mode = "append";
   std::string cluster_by;
+  std::string format_version;
   bool allow_single = false;
   WriteOptions options;
 };
@@ -58,7 +59,9 @@ arrow::Result<std::unique_ptr<Table>> CreateFor(const Session& session, const Wr
   }
   ARROW_RETURN_NOT_OK(CheckClusterColumns(cluster_by, *schema));
   ARROW_ASSIGN_OR_RAISE(auto overrides, session.CatalogOverrides());
-  auto created = CreateTable(flags.table, overrides, *schema, {});
+  std::map<std::string, std::string> properties;
+  if (!flags.format_version.empty()) properties["format-version"] = flags.format_version;
+  auto created = CreateTable(flags.table, overrides, *schema, properties);
   session.has_table = created.ok();
   if (created.ok() || !created.status().IsAlreadyExists()) return created;
   if (!flags.options.run_id.empty()) {
@@ -116,6 +119,9 @@ arrow::Status RunWrite(Session& session, WriteFlags flags) {
     if (cluster_by.size() == 1 && !flags.allow_single) {
       return Usage("--cluster-by names one column: name two to four, or add --allow-single");
     }
+  }
+  if (!flags.format_version.empty() && flags.mode != "create") {
+    return Usage("--format-version is for new tables: it goes with --mode create");
   }
   std::unique_ptr<Table> table;
   if (flags.mode == "create") {
@@ -176,6 +182,11 @@ void AddWriteCommand(CLI::App& app, Session& session) {
           "clustering columns where the table declares none: declared (Iceberg), or for the "
           "sort of this write alone (Lance)")
       ->option_text("A,B");
+  command
+      ->add_option("--format-version", flags->format_version,
+                   "of the Iceberg table that --mode create makes (default: 2)")
+      ->check(CLI::IsMember({"2", "3"}))
+      ->option_text("2|3");
   command->add_flag("--allow-single", flags->allow_single, "accept one clustering column");
   AddBytes(command, "--target-file-size", &flags->options.target_file_bytes,
            "size of written files (default: the table's write.target-file-size-bytes)");

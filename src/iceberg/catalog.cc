@@ -2,6 +2,12 @@
 
 namespace thalweg::iceberg {
 
+std::string PropertyOf(const std::map<std::string, std::string>& properties,
+                       const std::string& key) {
+  const auto found = properties.find(key);
+  return found == properties.end() ? "" : found->second;
+}
+
 std::string TableStore::MetadataFolder(const TableMetadata& metadata) const {
   const std::string path = metadata.property("write.metadata.path", "");
   if (path.empty()) return JoinLocation(metadata.location(), "metadata");

@@ -12,6 +12,10 @@
 
 namespace thalweg::iceberg {
 
+/// A property of a catalog; "" when it is not there.
+std::string PropertyOf(const std::map<std::string, std::string>& properties,
+                       const std::string& key);
+
 /// A table's place in a catalog.
 struct TableIdentifier {
   std::vector<std::string> name_space;

@@ -75,18 +75,23 @@ arrow::Result<bool> AppendIf(arrow::ArrayBuilder* builder, const std::optional<V
   return true;
 }
 
-arrow::Result<bool> Append(const Type& type, const Json& json, arrow::ArrayBuilder* builder);
+/// Initial or write default of a field.
+using Default = Json Field::*;
+
+arrow::Result<bool> Append(const Type& type, const Json& json, Default inner,
+                           arrow::ArrayBuilder* builder);
 
 /// NULL is a value of optional fields only.
-arrow::Result<bool> AppendField(const Field& field, const Json& json,
+arrow::Result<bool> AppendField(const Field& field, const Json& json, Default inner,
                                 arrow::ArrayBuilder* builder) {
-  if (!json.is_null()) return Append(*field.type, json, builder);
+  if (!json.is_null()) return Append(*field.type, json, inner, builder);
   if (field.required) return false;
   ARROW_RETURN_NOT_OK(builder->AppendNull());
   return true;
 }
 
-arrow::Result<bool> AppendNested(const Type& type, const Json& json, arrow::ArrayBuilder* any) {
+arrow::Result<bool> AppendNested(const Type& type, const Json& json, Default inner,
+                                 arrow::ArrayBuilder* any) {
   if (type.kind == TypeKind::kStruct) {
     if (!json.is_object()) return false;
     auto* builder = static_cast<arrow::StructBuilder*>(any);
@@ -95,10 +100,9 @@ arrow::Result<bool> AppendNested(const Type& type, const Json& json, arrow::Arra
       const Field& field = type.fields[i];
       auto member = json.find(std::to_string(field.id));
       // A member that is not told has the default of its own field.
-      ARROW_ASSIGN_OR_RAISE(
-          const bool fits,
-          AppendField(field, member == json.end() ? field.initial_default : *member,
-                      builder->field_builder(static_cast<int>(i))));
+      ARROW_ASSIGN_OR_RAISE(const bool fits,
+                            AppendField(field, member == json.end() ? field.*inner : *member, inner,
+                                        builder->field_builder(static_cast<int>(i))));
       if (!fits) return false;
     }
     return true;
@@ -109,7 +113,7 @@ arrow::Result<bool> AppendNested(const Type& type, const Json& json, arrow::Arra
     ARROW_RETURN_NOT_OK(builder->Append());
     for (const Json& item : json) {
       ARROW_ASSIGN_OR_RAISE(const bool fits,
-                            AppendField(type.fields[0], item, builder->value_builder()));
+                            AppendField(type.fields[0], item, inner, builder->value_builder()));
       if (!fits) return false;
     }
     return true;
@@ -124,22 +128,23 @@ arrow::Result<bool> AppendNested(const Type& type, const Json& json, arrow::Arra
   ARROW_RETURN_NOT_OK(builder->Append());
   for (size_t i = 0; i < keys->size(); ++i) {
     ARROW_ASSIGN_OR_RAISE(const bool key,
-                          AppendField(type.fields[0], (*keys)[i], builder->key_builder()));
-    ARROW_ASSIGN_OR_RAISE(const bool value,
-                          AppendField(type.fields[1], (*values)[i], builder->item_builder()));
+                          AppendField(type.fields[0], (*keys)[i], inner, builder->key_builder()));
+    ARROW_ASSIGN_OR_RAISE(const bool value, AppendField(type.fields[1], (*values)[i], inner,
+                                                        builder->item_builder()));
     if (!key || !value) return false;
   }
   return true;
 }
 
 /// False: the JSON is no value of the type.
-arrow::Result<bool> Append(const Type& type, const Json& json, arrow::ArrayBuilder* builder) {
+arrow::Result<bool> Append(const Type& type, const Json& json, Default inner,
+                           arrow::ArrayBuilder* builder) {
   const std::string text = json.is_string() ? json.get<std::string>() : "";
   switch (type.kind) {
     case TypeKind::kStruct:
     case TypeKind::kList:
     case TypeKind::kMap:
-      return AppendNested(type, json, builder);
+      return AppendNested(type, json, inner, builder);
     case TypeKind::kBoolean:
       if (!json.is_boolean()) return false;
       return AppendIf<arrow::BooleanBuilder>(builder, std::optional(json.get<bool>()));
@@ -200,19 +205,32 @@ arrow::Result<bool> Append(const Type& type, const Json& json, arrow::ArrayBuild
   }
 }
 
+arrow::Result<std::shared_ptr<arrow::Scalar>> ValueOf(const Field& field, Default which,
+                                                      const std::shared_ptr<arrow::DataType>& type,
+                                                      const std::string& path) {
+  const Json& json = field.*which;
+  if (json.is_null()) return arrow::MakeNullScalar(type);
+  ARROW_ASSIGN_OR_RAISE(auto builder, arrow::MakeBuilder(type));
+  ARROW_ASSIGN_OR_RAISE(const bool fits, Append(*field.type, json, which, builder.get()));
+  if (!fits) {
+    return Invalid("column \"{}\": its {} default {} is not a value of type {}", path,
+                   which == &Field::initial_default ? "initial" : "write", DumpJson(json),
+                   field.type->ToString());
+  }
+  ARROW_ASSIGN_OR_RAISE(auto array, builder->Finish());
+  return array->GetScalar(0);
+}
+
 }  // namespace
 
 arrow::Result<std::shared_ptr<arrow::Scalar>> InitialDefault(
     const Field& field, const std::shared_ptr<arrow::DataType>& type, const std::string& path) {
-  if (field.initial_default.is_null()) return arrow::MakeNullScalar(type);
-  ARROW_ASSIGN_OR_RAISE(auto builder, arrow::MakeBuilder(type));
-  ARROW_ASSIGN_OR_RAISE(const bool fits, Append(*field.type, field.initial_default, builder.get()));
-  if (!fits) {
-    return Invalid("column \"{}\": its initial default {} is not a value of type {}", path,
-                   DumpJson(field.initial_default), field.type->ToString());
-  }
-  ARROW_ASSIGN_OR_RAISE(auto array, builder->Finish());
-  return array->GetScalar(0);
+  return ValueOf(field, &Field::initial_default, type, path);
+}
+
+arrow::Result<std::shared_ptr<arrow::Scalar>> WriteDefault(
+    const Field& field, const std::shared_ptr<arrow::DataType>& type, const std::string& path) {
+  return ValueOf(field, &Field::write_default, type, path);
 }
 
 }  // namespace thalweg::iceberg

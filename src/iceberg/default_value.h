@@ -17,4 +17,8 @@ namespace thalweg::iceberg {
 arrow::Result<std::shared_ptr<arrow::Scalar>> InitialDefault(
     const Field& field, const std::shared_ptr<arrow::DataType>& type, const std::string& path);
 
+/// The same of the write default: what new rows have where their source lacks the field.
+arrow::Result<std::shared_ptr<arrow::Scalar>> WriteDefault(
+    const Field& field, const std::shared_ptr<arrow::DataType>& type, const std::string& path);
+
 }  // namespace thalweg::iceberg

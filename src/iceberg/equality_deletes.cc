@@ -167,6 +167,7 @@ class Group {
         options_(options),
         hasher_(columns_.ways, Seed()) {
     delete_scan_.max_batch_bytes = data_scan_.max_batch_bytes = kBatchBytes;
+    delete_scan_.stop = data_scan_.stop = options.stop;
     data_scan_.name_mapping = options.name_mapping;
   }
 
@@ -183,6 +184,7 @@ class Group {
     }
     std::vector<Deletes> deletes;
     for (const LiveFile* file : delete_files) {
+      ARROW_RETURN_NOT_OK(options_.stop.Poll());
       Deletes candidate{file, {}};
       if (compare_bounds_) candidate.ranges = RangesOf(file->file, columns_.fields);
       bool needed = false;
@@ -300,6 +302,7 @@ class Group {
     std::vector<size_t> numbers;
     std::vector<DataFile> files;
     for (size_t i = 0; i < positions_->size(); ++i) {
+      ARROW_RETURN_NOT_OK(options_.stop.Poll());
       const bool hit = std::any_of(pass.deletes.begin(), pass.deletes.end(),
                                    [&](const Deletes* deletes) { return MayHit(*deletes, i); });
       if (!hit || positions_->file(i).file.record_count == 0) continue;

@@ -11,21 +11,16 @@ namespace {
 
 using Properties = std::map<std::string, std::string>;
 
-std::string Get(const Properties& properties, const std::string& key) {
-  auto it = properties.find(key);
-  return it == properties.end() ? "" : it->second;
-}
-
 TableIdentifier IdentifierOf(const TableAddress& address) {
   return {address.name_space, address.table};
 }
 
-bool IsRest(const Properties& catalog) { return Get(catalog, "type") == "rest"; }
+bool IsRest(const Properties& catalog) { return PropertyOf(catalog, "type") == "rest"; }
 
 /// REST catalogs and SQL catalogs on SQLite are spoken.
 arrow::Status CheckCatalogType(const TableAddress& address, const Properties& catalog) {
-  const std::string type = Get(catalog, "type");
-  const std::string uri = Get(catalog, "uri");
+  const std::string type = PropertyOf(catalog, "type");
+  const std::string uri = PropertyOf(catalog, "uri");
   const bool sqlite = uri.starts_with("sqlite:") || uri.starts_with("jdbc:sqlite:");
   if (IsRest(catalog)) return arrow::Status::OK();
   if ((type == "sql" || type == "jdbc" || type.empty()) && sqlite) return arrow::Status::OK();
@@ -70,24 +65,35 @@ arrow::Result<std::unique_ptr<Table>> Open(const TableAddress& address, const Pr
   return OpenIcebergTable(address.text, std::move(store));
 }
 
+/// The property "format-version", which a new table does not keep; 2 when it is not there.
+arrow::Result<int> TakeFormatVersion(Properties* properties) {
+  const std::string text = PropertyOf(*properties, "format-version");
+  properties->erase("format-version");
+  if (text.empty() || text == "2") return 2;
+  if (text == "3") return 3;
+  return Invalid("format-version \"{}\": new tables are of format version 2 or 3", text);
+}
+
 arrow::Result<std::unique_ptr<Table>> Create(const TableAddress& address, const Properties& catalog,
                                              const arrow::Schema& arrow,
                                              const Properties& properties) {
   ARROW_ASSIGN_OR_RAISE(auto store, OpenStore(address, catalog, /*create=*/true));
   ARROW_ASSIGN_OR_RAISE(const std::string location, NewLocation(address, catalog));
   ARROW_ASSIGN_OR_RAISE(const Schema schema, Schema::FromArrow(arrow));
+  Properties all{{"write.parquet.compression-codec", "zstd"}};
+  for (const auto& [key, value] : properties) all[key] = value;
+  ARROW_ASSIGN_OR_RAISE(const int version, TakeFormatVersion(&all));
   for (const auto& leaf : schema.Leaves()) {
     const TypeKind kind = leaf.field->type->kind;
-    if (kind == TypeKind::kTimestampNs || kind == TypeKind::kTimestampTzNs) {
+    if (version < 3 && (kind == TypeKind::kTimestampNs || kind == TypeKind::kTimestampTzNs)) {
       return Invalid(
           "{}: column \"{}\" has timestamps in nanoseconds, which tables of format version 2 do "
-          "not have: cast it to microseconds",
+          "not have: cast it to microseconds, or make the table of format version 3 "
+          "(--format-version 3)",
           address.text, leaf.path);
     }
   }
-  Properties all{{"write.parquet.compression-codec", "zstd"}};
-  for (const auto& [key, value] : properties) all[key] = value;
-  ARROW_ASSIGN_OR_RAISE(const auto metadata, TableMetadata::Create(schema, location, all));
+  ARROW_ASSIGN_OR_RAISE(const auto metadata, TableMetadata::Create(schema, location, all, version));
   ARROW_RETURN_NOT_OK(store->CreateTable(metadata).status());
   return OpenIcebergTable(address.text, std::move(store));
 }

@@ -5,6 +5,7 @@
 
 #include "iceberg/bounds.h"
 #include "iceberg/declaration.h"
+#include "iceberg/default_value.h"
 #include "iceberg/iceberg_table_internal.h"
 #include "iceberg/parquet_reader.h"
 #include "iceberg/parquet_writer.h"
@@ -112,6 +113,21 @@ arrow::Status IcebergTable::CheckWritable() const {
 arrow::Result<std::shared_ptr<arrow::Schema>> IcebergTable::schema() const {
   ARROW_ASSIGN_OR_RAISE(const Schema schema, loaded_.metadata.CurrentSchema());
   return schema.ToArrow();
+}
+
+arrow::Result<std::map<std::string, std::shared_ptr<arrow::Scalar>>> IcebergTable::WriteDefaults()
+    const {
+  ARROW_ASSIGN_OR_RAISE(const Schema schema, loaded_.metadata.CurrentSchema());
+  ARROW_ASSIGN_OR_RAISE(const auto arrow, schema.ToArrow());
+  std::map<std::string, std::shared_ptr<arrow::Scalar>> defaults;
+  for (size_t i = 0; i < schema.fields.size(); ++i) {
+    const Field& field = schema.fields[i];
+    if (field.write_default.is_null()) continue;
+    auto value = WriteDefault(field, arrow->field(static_cast<int>(i))->type(), field.name);
+    if (!value.ok()) return Named(value.status());
+    defaults[field.name] = *std::move(value);
+  }
+  return defaults;
 }
 
 arrow::Result<ClusteringColumn> IcebergTable::ResolveColumn(const std::string& name) const {
@@ -229,7 +245,7 @@ arrow::Result<std::vector<UnitDescriptor>> IcebergTable::Describe(
 
 arrow::Result<std::unique_ptr<RowSource>> IcebergTable::Scan(
     const std::vector<UnitDescriptor>& units, const std::string& snapshot_id,
-    MemoryAccount* memory) const {
+    const ReadOptions& options) const {
   std::vector<LiveFile> sources;
   sources.reserve(units.size());
   for (const auto& unit : units) {
@@ -247,17 +263,20 @@ arrow::Result<std::unique_ptr<RowSource>> IcebergTable::Scan(
         {source.file.first_row_id, source.sequence_number, stored ? 0 : source.file.record_count});
   }
   const bool has_lineage = HasRowLineage(loaded_.metadata);
-  ARROW_ASSIGN_OR_RAISE(auto rows, ScanFiles(std::move(files), has_lineage, memory));
+  ARROW_ASSIGN_OR_RAISE(auto rows, ScanFiles(std::move(files), has_lineage, options));
   if (has_lineage) {
     ARROW_ASSIGN_OR_RAISE(rows, InheritRowLineage(std::move(rows), std::move(lineage)));
   }
   ARROW_ASSIGN_OR_RAISE(const auto snapshot, FilesAt(snapshot_id));
   const auto& delete_files = snapshot->delete_files;
   if (delete_files.empty()) return rows;
-  ARROW_ASSIGN_OR_RAISE(
-      const auto deleted,
-      LoadRowDeletes(store_->io(), loaded_.metadata, std::move(sources), delete_files, memory));
-  return FilterDeletedRows(std::move(rows), deleted, memory);
+  RowDeleteOptions deletes;
+  deletes.threads = options.threads;
+  deletes.stop = options.stop;
+  ARROW_ASSIGN_OR_RAISE(const auto deleted,
+                        LoadRowDeletes(store_->io(), loaded_.metadata, std::move(sources),
+                                       delete_files, options.memory, deletes));
+  return FilterDeletedRows(std::move(rows), deleted, options.memory);
 }
 
 arrow::Result<std::shared_ptr<const SnapshotFiles>> IcebergTable::FilesAt(
@@ -276,7 +295,7 @@ arrow::Result<std::shared_ptr<const SnapshotFiles>> IcebergTable::FilesAt(
 
 arrow::Result<std::unique_ptr<RowSource>> IcebergTable::ScanFiles(std::vector<DataFile> files,
                                                                   bool with_lineage,
-                                                                  MemoryAccount* memory) const {
+                                                                  const ReadOptions& read) const {
   ARROW_ASSIGN_OR_RAISE(Schema schema, loaded_.metadata.CurrentSchema());
   if (with_lineage) schema = WithRowLineage(schema);
   ScanOptions options;
@@ -284,10 +303,12 @@ arrow::Result<std::unique_ptr<RowSource>> IcebergTable::ScanFiles(std::vector<Da
                         NameMapping::FromProperties(loaded_.metadata.properties()));
   // Each thread holds a batch, in buffers of up to twice its size while it is decoded. Reading back
   // for verification has no account and goes on beside the sort.
-  options.max_batch_bytes = memory == nullptr ? kLeastBatchBytes
-                                              : std::clamp(memory->limit() / 16, kLeastBatchBytes,
-                                                           options.max_batch_bytes);
-  return ScanParquetFiles(store_->io(), schema, std::move(files), memory, options);
+  options.max_batch_bytes =
+      read.memory == nullptr
+          ? kLeastBatchBytes
+          : std::clamp(read.memory->limit() / 16, kLeastBatchBytes, options.max_batch_bytes);
+  options.stop = read.stop;
+  return ScanParquetFiles(store_->io(), schema, std::move(files), read.memory, options);
 }
 
 arrow::Result<std::unique_ptr<OutputFile>> IcebergTable::NewOutputFile(const OutputContext& context,
@@ -323,7 +344,7 @@ arrow::Result<std::unique_ptr<RowSource>> IcebergTable::ReadBack(const OutputUni
   ARROW_ASSIGN_OR_RAISE(const Json* json, GetObject(unit.json, "data-file", what));
   ARROW_ASSIGN_OR_RAISE(DataFile file, DataFileFromJson(*json));
   ARROW_ASSIGN_OR_RAISE(const bool has_lineage, GetBool(unit.json, "row-lineage", what));
-  return ScanFiles({std::move(file)}, has_lineage, nullptr);
+  return ScanFiles({std::move(file)}, has_lineage, {});
 }
 
 arrow::Status IcebergTable::CheckOutput(const OutputUnit& unit) const {

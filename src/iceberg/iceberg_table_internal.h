@@ -81,6 +81,8 @@ class IcebergTable : public Table {
   arrow::Status Refresh() override;
   arrow::Status CheckWritable() const override;
   arrow::Result<std::shared_ptr<arrow::Schema>> schema() const override;
+  arrow::Result<std::map<std::string, std::shared_ptr<arrow::Scalar>>> WriteDefaults()
+      const override;
   arrow::Result<ClusteringColumn> ResolveColumn(const std::string& name) const override;
   arrow::Result<OutputSizes> output_sizes() const override;
 
@@ -97,7 +99,7 @@ class IcebergTable : public Table {
       const std::vector<std::string>& unit_ids) const override;
   arrow::Result<std::unique_ptr<RowSource>> Scan(const std::vector<UnitDescriptor>& units,
                                                  const std::string& snapshot_id,
-                                                 MemoryAccount* memory) const override;
+                                                 const ReadOptions& options) const override;
   arrow::Result<std::unique_ptr<OutputFile>> NewOutputFile(const OutputContext& context,
                                                            const std::string& cube_id,
                                                            int number) const override;
@@ -128,7 +130,7 @@ class IcebergTable : public Table {
   /// lineage if asked for.
   arrow::Result<std::unique_ptr<RowSource>> ScanFiles(std::vector<DataFile> files,
                                                       bool with_lineage,
-                                                      MemoryAccount* memory) const;
+                                                      const ReadOptions& options) const;
   /// Files of a snapshot, which may be older than the pinned one.
   arrow::Result<std::shared_ptr<const SnapshotFiles>> FilesAt(const std::string& snapshot_id) const;
   /// Files of the pinned snapshot, read once.

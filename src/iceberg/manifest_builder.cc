@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "util/status.h"
+#include "util/text.h"
 
 namespace thalweg::iceberg {
 namespace {
@@ -52,8 +53,7 @@ std::vector<std::vector<size_t>> GroupsToMerge(const SnapshotFiles& files,
 }  // namespace
 
 arrow::Result<std::string> AvroCodecProperty(const TableMetadata& metadata) {
-  std::string codec = metadata.property("write.avro.compression-codec", "gzip");
-  for (char& c : codec) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string codec = Lower(metadata.property("write.avro.compression-codec", "gzip"));
   if (codec == "gzip") return "deflate";
   if (codec == "zstd") return "zstandard";
   if (codec == "snappy") return "snappy";

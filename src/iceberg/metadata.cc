@@ -4,6 +4,7 @@
 
 #include "util/number.h"
 #include "util/status.h"
+#include "util/text.h"
 #include "util/uuid.h"
 
 namespace thalweg::iceberg {
@@ -211,11 +212,11 @@ arrow::Result<TableMetadata> TableMetadata::FromJson(Json document, const std::s
 
 arrow::Result<TableMetadata> TableMetadata::Create(
     const Schema& schema, const std::string& location,
-    const std::map<std::string, std::string>& properties) {
+    const std::map<std::string, std::string>& properties, int format_version) {
   TableMetadata metadata;
   Json& json = metadata.json_;
   json = Json::object();
-  json["format-version"] = 2;
+  json["format-version"] = format_version;
   json["table-uuid"] = NewUuid();
   json["location"] = location;
   json["last-sequence-number"] = 0;
@@ -230,6 +231,7 @@ arrow::Result<TableMetadata> TableMetadata::Create(
   json["sort-orders"] = Json::array({Json{{"order-id", 0}, {"fields", Json::array()}}});
   json["properties"] = Json::object();
   for (const auto& [key, value] : properties) json["properties"][key] = value;
+  if (format_version >= 3) json["next-row-id"] = 0;
   json["current-snapshot-id"] = -1;
   json["refs"] = Json::object();
   for (const char* key :
@@ -327,8 +329,7 @@ arrow::Result<int64_t> TableMetadata::IntProperty(const std::string& key, int64_
 }
 
 arrow::Result<bool> TableMetadata::BoolProperty(const std::string& key, bool fallback) const {
-  std::string text = property(key, "");
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string text = Lower(property(key, ""));
   if (text.empty()) return fallback;
   if (text == "true") return true;
   if (text == "false") return false;

@@ -53,9 +53,10 @@ class TableMetadata {
   static arrow::Result<TableMetadata> Parse(std::string_view text, const std::string& location);
   /// The same from the parsed document.
   static arrow::Result<TableMetadata> FromJson(Json json, const std::string& location);
-  /// A new, empty v2 table.
+  /// A new, empty table of format version 2 or 3.
   static arrow::Result<TableMetadata> Create(const Schema& schema, const std::string& location,
-                                             const std::map<std::string, std::string>& properties);
+                                             const std::map<std::string, std::string>& properties,
+                                             int format_version = 2);
 
   const Json& json() const { return json_; }
   std::string ToText() const;  ///< what goes into the metadata file

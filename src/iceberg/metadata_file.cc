@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "util/status.h"
+#include "util/text.h"
 
 namespace thalweg::iceberg {
 namespace {
@@ -94,8 +95,7 @@ arrow::Result<LoadedTable> ReadCurrentMetadata(
 }
 
 arrow::Result<std::string> MetadataFileSuffix(const TableMetadata& metadata) {
-  std::string codec = metadata.property("write.metadata.compression-codec", "none");
-  for (char& c : codec) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string codec = Lower(metadata.property("write.metadata.compression-codec", "none"));
   if (codec == "gzip") return std::string(kGzipSuffix);
   if (codec == "none") return std::string(kPlainSuffix);
   return Invalid("table property write.metadata.compression-codec: \"{}\" is neither none nor gzip",
@@ -149,6 +149,25 @@ std::optional<int64_t> HadoopFileVersion(const std::string& file_name) {
   auto version = LeadingNumber(std::string_view(file_name).substr(1), &rest);
   const bool named = rest == kPlainSuffix || rest == kGzipSuffix || rest == ".metadata.json.gz";
   return version && named ? version : std::nullopt;
+}
+
+SwapOutcome OutcomeOfSwap(const LoadedTable& now, const std::string& base,
+                          const std::string& location) {
+  bool reaches_base = now.metadata_location == base;
+  const Json& json = now.metadata.json();
+  const auto log = json.find("metadata-log");
+  const bool any = log != json.end() && log->is_array() && !log->empty();
+  if (now.metadata_location == location) return SwapOutcome::kCommitted;
+  if (base.empty()) reaches_base = !any;
+  if (any) {
+    for (const Json& entry : *log) {
+      const auto file = entry.is_object() ? entry.find("metadata-file") : entry.end();
+      if (!entry.is_object() || file == entry.end()) continue;
+      if (*file == location) return SwapOutcome::kCommitted;
+      reaches_base = reaches_base || *file == base;
+    }
+  }
+  return reaches_base ? SwapOutcome::kLost : SwapOutcome::kUnknown;
 }
 
 }  // namespace thalweg::iceberg

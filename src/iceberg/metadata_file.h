@@ -46,4 +46,11 @@ std::optional<int64_t> CatalogFileVersion(const std::string& file_name);
 /// for other names.
 std::optional<int64_t> HadoopFileVersion(const std::string& file_name);
 
+/// What became of the metadata file `location`, which was to replace `base` ("": to be the first),
+/// as the log of the table as it is `now` tells. Where the log no longer reaches back to `base`
+/// (write.metadata.previous-versions-max) and does not name the file: kUnknown.
+enum class SwapOutcome { kCommitted, kLost, kUnknown };
+SwapOutcome OutcomeOfSwap(const LoadedTable& now, const std::string& base,
+                          const std::string& location);
+
 }  // namespace thalweg::iceberg

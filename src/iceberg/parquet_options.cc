@@ -2,8 +2,6 @@
 
 #include <arrow/util/compression.h>
 
-#include <algorithm>
-#include <cctype>
 #include <mutex>
 #include <set>
 
@@ -12,6 +10,7 @@
 #include "iceberg/parquet_writer.h"
 #include "util/number.h"
 #include "util/status.h"
+#include "util/text.h"
 
 namespace thalweg::iceberg {
 
@@ -23,12 +22,6 @@ using Mode = ParquetWriteOptions::MetricsMode;
 constexpr std::string_view kMetricsColumn = "write.metadata.metrics.column.";
 constexpr std::string_view kBloomEnabled = "write.parquet.bloom-filter-enabled.column.";
 constexpr std::string_view kBloomFpp = "write.parquet.bloom-filter-fpp.column.";
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 const std::string* Find(const Properties& properties, const std::string& key) {
   auto it = properties.find(key);

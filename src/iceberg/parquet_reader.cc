@@ -310,6 +310,7 @@ class ParquetSource : public RowSource {
     std::vector<bool> dictionary(schema.fields.size(), options.dictionaries);
     int64_t kept_footers = 0;
     for (size_t i = 0; i < files.size(); ++i) {
+      ARROW_RETURN_NOT_OK(options.stop.Poll());
       ARROW_RETURN_NOT_OK(source->AddFile(schema, files[i], i, &dictionary, &kept_footers));
     }
     source->matched_.clear();

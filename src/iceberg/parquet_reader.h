@@ -1,6 +1,7 @@
 #pragma once
 
 #include <arrow/result.h>
+#include <arrow/util/cancel.h>
 
 #include <map>
 #include <memory>
@@ -36,6 +37,8 @@ struct ScanOptions {
   int64_t max_batch_bytes = int64_t{32} << 20;
   /// What the columns of files without field ids are; null: such files are refused.
   std::shared_ptr<const NameMapping> name_mapping;
+  /// Looked at while the files are opened.
+  arrow::StopToken stop = arrow::StopToken::Unstoppable();
 };
 arrow::Result<std::unique_ptr<RowSource>> ScanParquetFiles(std::shared_ptr<FileIO> io,
                                                            const Schema& schema,

@@ -40,8 +40,9 @@ arrow::Result<int> FindLeaf(const parquet::SchemaDescriptor& schema, int32_t fie
 
 class Reader {
  public:
-  Reader(const LiveFile& delete_file, const std::vector<bool>& wanted, DeletedPositions* positions)
-      : delete_file_(delete_file), wanted_(wanted), positions_(positions) {}
+  Reader(const LiveFile& delete_file, const std::vector<bool>& wanted, DeletedPositions* positions,
+         const arrow::StopToken& stop)
+      : delete_file_(delete_file), wanted_(wanted), positions_(positions), stop_(stop) {}
 
   arrow::Status Read(const FileIO& io) {
     parquet::ReaderProperties properties = parquet::default_reader_properties();
@@ -109,6 +110,7 @@ class Reader {
     std::vector<int16_t> levels;
     int64_t left = group.metadata()->num_rows();
     while (left > 0) {
+      ARROW_RETURN_NOT_OK(stop_.Poll());
       // Paths point into the page that they come from, which the next call may drop.
       ARROW_ASSIGN_OR_RAISE(const int64_t got, ReadValues(paths, std::min(left, kBatchRows),
                                                           path_values.data(), &levels));
@@ -159,6 +161,7 @@ class Reader {
   const LiveFile& delete_file_;
   const std::vector<bool>& wanted_;
   DeletedPositions* const positions_;
+  arrow::StopToken stop_;
   int path_leaf_ = 0;
   int position_leaf_ = 0;
   bool known_ = false;  ///< path_ and target_ are those of the row before
@@ -171,7 +174,7 @@ class Reader {
 
 arrow::Status ReadPositionDeletes(const FileIO& io, const LiveFile& delete_file,
                                   const std::vector<bool>& wanted, DeletedPositions* positions,
-                                  MemoryAccount* memory) {
+                                  MemoryAccount* memory, const arrow::StopToken& stop) {
   if (!HasFormat(delete_file.file, "PARQUET")) {
     return Invalid(
         "delete file {} is {}; only Parquet files and deletion vectors are supported by this "
@@ -180,7 +183,7 @@ arrow::Status ReadPositionDeletes(const FileIO& io, const LiveFile& delete_file,
   }
   const Reservation held(memory, kWorkingBytes);
   return WithParquetErrors(kReading, delete_file.file.file_path,
-                           [&] { return Reader(delete_file, wanted, positions).Read(io); });
+                           [&] { return Reader(delete_file, wanted, positions, stop).Read(io); });
 }
 
 }  // namespace thalweg::iceberg

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <arrow/result.h>
+#include <arrow/util/cancel.h>
 
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,6 @@ namespace thalweg::iceberg {
 /// that the data file does not have, and nulls, are errors.
 arrow::Status ReadPositionDeletes(const FileIO& io, const LiveFile& delete_file,
                                   const std::vector<bool>& wanted, DeletedPositions* positions,
-                                  MemoryAccount* memory);
+                                  MemoryAccount* memory, const arrow::StopToken& stop);
 
 }  // namespace thalweg::iceberg

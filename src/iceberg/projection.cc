@@ -16,7 +16,6 @@
 
 #include "iceberg/default_value.h"
 #include "iceberg/parquet_schema.h"
-#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
@@ -25,15 +24,6 @@ namespace {
 
 using parquet::LogicalType;
 using parquet::arrow::SchemaField;
-
-constexpr int kNoId = -1;
-
-int FieldIdOf(const arrow::Field& field) {
-  if (!field.HasMetadata()) return kNoId;
-  int index = field.metadata()->FindKey("PARQUET:field_id");
-  if (index < 0) return kNoId;
-  return ParseNumber<int>(field.metadata()->value(index)).value_or(kNoId);
-}
 
 std::string DescribeLeaf(const parquet::ColumnDescriptor& leaf) {
   std::string text = parquet::TypeToString(leaf.physical_type(), leaf.type_length());
@@ -147,7 +137,7 @@ bool Readable(const Type& type, const parquet::ColumnDescriptor& leaf) {
 
 /// A field of the file with the id that it has there or that the name mapping gives it.
 struct FileField {
-  int id = kNoId;
+  std::optional<int32_t> id;
   const SchemaField* have = nullptr;
   std::vector<FileField> children;  ///< of a struct, {element} of a list, {key, value} of a map
 };
@@ -166,7 +156,7 @@ bool IsStruct(const SchemaField& field) {
 
 bool HasIds(const std::vector<SchemaField>& fields) {
   for (const auto& field : fields) {
-    if (FieldIdOf(*field.field) != kNoId || HasIds(field.children)) return true;
+    if (FieldIdOf(*field.field) || HasIds(field.children)) return true;
   }
   return false;
 }
@@ -182,7 +172,7 @@ FileField Identify(const SchemaField& have, const std::string& name,
   } else {
     static const std::vector<NameMapping::Entry> kNone;
     const NameMapping::Entry* entry = NameMapping::Find(*names, name);
-    if (entry && entry->field_id) field.id = *entry->field_id;
+    if (entry) field.id = entry->field_id;
     inner = entry ? &entry->fields : &kNone;
   }
   if (IsMap(have)) {
@@ -200,7 +190,7 @@ FileField Identify(const SchemaField& have, const std::string& name,
 
 void CountIds(const std::vector<FileField>& fields, std::map<int, int>* counts) {
   for (const auto& field : fields) {
-    if (field.id != kNoId) ++(*counts)[field.id];
+    if (field.id) ++(*counts)[*field.id];
     CountIds(field.children, counts);
   }
 }
@@ -232,7 +222,7 @@ class Matcher {
                             std::vector<ParquetColumn>* columns) {
     std::map<int, int> position_of_id;
     for (size_t i = 0; i < have.size(); ++i) {
-      if (have[i].id != kNoId) position_of_id.emplace(have[i].id, static_cast<int>(i));
+      if (have[i].id) position_of_id.emplace(*have[i].id, static_cast<int>(i));
     }
     for (size_t i = 0; i < wanted.size(); ++i) {
       const Field& want = wanted[i];
@@ -288,8 +278,7 @@ class Matcher {
     const Type& type = *want.type;
     if (file.id != want.id) {
       return Refuse(path, "has {} in the file and field id {} in the table's schema",
-                    file.id == kNoId ? "no field id" : fmt::format("field id {}", file.id),
-                    want.id);
+                    file.id ? fmt::format("field id {}", *file.id) : "no field id", want.id);
     }
     if (ids_in_file_[want.id] > 1) {
       return Refuse(path, "has field id {}, which stands at two columns of the file", want.id);

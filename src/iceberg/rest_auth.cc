@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "iceberg/catalog.h"
 #include "iceberg/rest_client.h"
 #include "util/number.h"
 #include "util/status.h"
@@ -14,18 +15,13 @@ namespace {
 
 using Properties = RestAuth::Properties;
 
-std::string Get(const Properties& properties, const std::string& key) {
-  const auto found = properties.find(key);
-  return found == properties.end() ? "" : found->second;
-}
-
 /// A member of "auth.<type>.": names are written with '_', but come with '-' out of the
 /// environment.
 std::string AuthOption(const Properties& properties, const std::string& type, std::string key) {
-  std::string value = Get(properties, "auth." + type + "." + key);
+  std::string value = PropertyOf(properties, "auth." + type + "." + key);
   if (!value.empty()) return value;
   for (char& c : key) c = c == '_' ? '-' : c;
-  return Get(properties, "auth." + type + "." + key);
+  return PropertyOf(properties, "auth." + type + "." + key);
 }
 
 std::string BasicHeader(const std::string& user, const std::string& password) {
@@ -44,7 +40,7 @@ arrow::Result<int64_t> SecondsOf(const Json& answer) {
 
 arrow::Result<RestAuth> RestAuth::Make(const Properties& properties, const std::string& uri) {
   RestAuth auth;
-  const std::string type = Get(properties, "auth.type");
+  const std::string type = PropertyOf(properties, "auth.type");
   if (type == "noop") return auth;
   if (type == "basic") {
     auth.fixed_ = BasicHeader(AuthOption(properties, type, "username"),
@@ -70,13 +66,13 @@ arrow::Result<RestAuth> RestAuth::Make(const Properties& properties, const std::
                     "oauth2, and the properties token and credential",
                     type));
   }
-  const std::string credential = Get(properties, "credential");
-  const std::string token = Get(properties, "token");
+  const std::string credential = PropertyOf(properties, "credential");
+  const std::string token = PropertyOf(properties, "token");
   if (credential.empty()) {
     if (!token.empty()) auth.fixed_ = "Bearer " + token;
     return auth;
   }
-  auth.server_ = Get(properties, "oauth2-server-uri");
+  auth.server_ = PropertyOf(properties, "oauth2-server-uri");
   if (auth.server_.empty()) auth.server_ = "v1/oauth/tokens";
   if (auth.server_.find("://") == std::string::npos) {
     const bool slash = auth.server_.starts_with('/');
@@ -87,10 +83,10 @@ arrow::Result<RestAuth> RestAuth::Make(const Properties& properties, const std::
   if (colon != std::string::npos) auth.form_.emplace_back("client_id", credential.substr(0, colon));
   auth.form_.emplace_back("client_secret",
                           colon == std::string::npos ? credential : credential.substr(colon + 1));
-  const std::string scope = Get(properties, "scope");
+  const std::string scope = PropertyOf(properties, "scope");
   auth.form_.emplace_back("scope", scope.empty() ? "catalog" : scope);
   for (const char* key : {"audience", "resource"}) {
-    const std::string value = Get(properties, key);
+    const std::string value = PropertyOf(properties, key);
     if (!value.empty()) auth.form_.emplace_back(key, value);
   }
   return auth;

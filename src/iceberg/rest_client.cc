@@ -6,9 +6,11 @@
 #include <random>
 #include <thread>
 
+#include "iceberg/catalog.h"
 #include "util/interrupt.h"
 #include "util/number.h"
 #include "util/status.h"
+#include "util/text.h"
 #include "util/uuid.h"
 #include "util/version.h"
 
@@ -21,23 +23,13 @@ constexpr int kMostSends = 5;
 constexpr int64_t kFirstWaitMs = 200;
 constexpr int64_t kLongestWaitMs = 30'000;
 
-std::string ValueOf(const Properties& properties, const std::string& key) {
-  const auto found = properties.find(key);
-  return found == properties.end() ? "" : found->second;
-}
-
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 std::string WithoutTrailingSlashes(std::string text) {
   while (text.ends_with('/')) text.pop_back();
   return text;
 }
 
 arrow::Status ReadMillis(const Properties& properties, const char* key, int64_t* value) {
-  const std::string text = ValueOf(properties, key);
+  const std::string text = PropertyOf(properties, key);
   if (text.empty()) return arrow::Status::OK();
   const auto number = ParseCount(text);
   if (!number || *number == 0 || *number > INT32_MAX) {
@@ -49,13 +41,13 @@ arrow::Status ReadMillis(const Properties& properties, const char* key, int64_t*
 
 arrow::Result<HttpOptions> OptionsOf(const Properties& properties) {
   HttpOptions options;
-  options.ca_bundle = ValueOf(properties, "ssl.cabundle");
+  options.ca_bundle = PropertyOf(properties, "ssl.cabundle");
   for (const char* variable : {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const char* value = std::getenv(variable);
     if (options.ca_bundle.empty() && value != nullptr) options.ca_bundle = value;
   }
-  options.client_certificate = ValueOf(properties, "ssl.client.cert");
-  options.client_key = ValueOf(properties, "ssl.client.key");
+  options.client_certificate = PropertyOf(properties, "ssl.client.cert");
+  options.client_key = PropertyOf(properties, "ssl.client.key");
   ARROW_RETURN_NOT_OK(
       ReadMillis(properties, "rest.client.connection-timeout-ms", &options.connect_timeout_ms));
   ARROW_RETURN_NOT_OK(
@@ -64,7 +56,7 @@ arrow::Result<HttpOptions> OptionsOf(const Properties& properties) {
 }
 
 arrow::Status CheckSigning(const Properties& properties) {
-  const std::string value = Lower(ValueOf(properties, "rest.sigv4-enabled"));
+  const std::string value = Lower(PropertyOf(properties, "rest.sigv4-enabled"));
   if (value.empty() || value == "false" || value == "0") return arrow::Status::OK();
   return arrow::Status::NotImplemented(
       "rest.sigv4-enabled: requests signed with AWS Signature Version 4 are not supported by this "
@@ -118,8 +110,8 @@ arrow::Result<RestConfig> MergeConfig(const Properties& properties, const Json& 
   ARROW_ASSIGN_OR_RAISE(const auto overrides, StringsOf(answer, "overrides"));
   for (const auto& [key, value] : properties) config.properties[key] = value;
   for (const auto& [key, value] : overrides) config.properties[key] = value;
-  config.uri = WithoutTrailingSlashes(ValueOf(config.properties, "uri"));
-  config.prefix = WithoutTrailingSlashes(ValueOf(config.properties, "prefix"));
+  config.uri = WithoutTrailingSlashes(PropertyOf(config.properties, "uri"));
+  config.prefix = WithoutTrailingSlashes(PropertyOf(config.properties, "prefix"));
   if (!config.prefix.empty()) config.prefix += '/';
   const auto separator = config.properties.find("namespace-separator");
   if (separator != config.properties.end()) config.separator = PercentDecode(separator->second);
@@ -133,7 +125,7 @@ arrow::Result<RestConfig> MergeConfig(const Properties& properties, const Json& 
   constexpr char kIdempotency[] = "idempotency-key-lifetime";
   const auto lifetime = answer.find(kIdempotency);
   config.idempotency_keys = (lifetime != answer.end() && !lifetime->is_null()) ||
-                            !ValueOf(config.properties, kIdempotency).empty();
+                            !PropertyOf(config.properties, kIdempotency).empty();
   return config;
 }
 
@@ -142,7 +134,7 @@ RestClient::RestClient(std::string catalog, HttpOptions options)
 
 arrow::Result<std::shared_ptr<RestClient>> RestClient::Connect(const std::string& catalog,
                                                                const Properties& properties) {
-  const std::string uri = WithoutTrailingSlashes(ValueOf(properties, "uri"));
+  const std::string uri = WithoutTrailingSlashes(PropertyOf(properties, "uri"));
   if (!uri.starts_with("http://") && !uri.starts_with("https://")) {
     return Invalid("catalog {}: the uri of a REST catalog is http://… or https://…, not \"{}\"",
                    catalog, PublicUrl(uri));
@@ -156,7 +148,7 @@ arrow::Result<std::shared_ptr<RestClient>> RestClient::Connect(const std::string
   client->config_.uri = uri;
   client->headers_ = HeadersOf(properties);
 
-  const std::string warehouse = ValueOf(properties, "warehouse");
+  const std::string warehouse = PropertyOf(properties, "warehouse");
   const std::string query = warehouse.empty() ? "" : FormEncode({{"warehouse", warehouse}});
   ARROW_ASSIGN_OR_RAISE(const auto answer, client->Get("v1/config", query));
   if (!IsSuccess(answer.status)) return client->Refused("get its configuration", answer);

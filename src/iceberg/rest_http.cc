@@ -10,6 +10,7 @@
 
 #include "util/interrupt.h"
 #include "util/status.h"
+#include "util/text.h"
 
 namespace thalweg::iceberg {
 namespace {
@@ -30,11 +31,6 @@ struct Transfer {
   bool interrupted = false;
   std::optional<Clock::time_point> interrupt_seen;
 };
-
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 std::string Trimmed(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n");
@@ -124,6 +120,23 @@ bool IsFolder(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+/// What a proxy answered when it was asked for a tunnel to the server; 0 without one.
+long ProxyAnswer(CURL* curl) {
+  long status = 0;
+  curl_easy_getinfo(curl, CURLINFO_HTTP_CONNECTCODE, &status);
+  return status;
+}
+
+/// False when a request failed before its connection was secured: nothing of it was sent then.
+bool Reached(CURL* curl, const std::string& url) {
+  if (!url.starts_with("https://")) return true;
+  long connections = 0;  // that were made for this request
+  curl_off_t secured = 0;
+  curl_easy_getinfo(curl, CURLINFO_NUM_CONNECTS, &connections);
+  curl_easy_getinfo(curl, CURLINFO_APPCONNECT_TIME_T, &secured);
+  return connections == 0 || secured > 0;
+}
+
 }  // namespace
 
 struct HttpClient::Handle {
@@ -209,8 +222,10 @@ arrow::Result<HttpResponse> HttpClient::SendOnce(const HttpRequest& request,
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
   if (!options_.ca_bundle.empty()) {
-    const auto option = IsFolder(options_.ca_bundle) ? CURLOPT_CAPATH : CURLOPT_CAINFO;
-    curl_easy_setopt(curl, option, options_.ca_bundle.c_str());
+    // These authorities instead of the system's, not beside them.
+    const bool folder = IsFolder(options_.ca_bundle);
+    curl_easy_setopt(curl, folder ? CURLOPT_CAPATH : CURLOPT_CAINFO, options_.ca_bundle.c_str());
+    curl_easy_setopt(curl, folder ? CURLOPT_CAINFO : CURLOPT_CAPATH, nullptr);
   }
   if (!options_.client_certificate.empty()) {
     curl_easy_setopt(curl, CURLOPT_SSLCERT, options_.client_certificate.c_str());
@@ -240,6 +255,8 @@ arrow::Result<HttpResponse> HttpClient::SendOnce(const HttpRequest& request,
   }
   long sent = 0;
   curl_easy_getinfo(curl, CURLINFO_REQUEST_SIZE, &sent);
+  // What went to a proxy to reach the server counts as sent, but is not the request.
+  if (!Reached(curl, url)) sent = 0;
   std::string why = reason[0] != '\0' ? reason : curl_easy_strerror(code);
   if (transfer.too_large) {
     why = fmt::format("the answer has more than {} bytes", options_.max_bytes);
@@ -252,7 +269,7 @@ arrow::Result<HttpResponse> HttpClient::SendOnce(const HttpRequest& request,
   if (sent != 0) return UnknownOutcome("{}", message);
   const bool no_connection = code == CURLE_COULDNT_RESOLVE_HOST ||
                              code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_CONNECT ||
-                             code == CURLE_OPERATION_TIMEDOUT;
+                             code == CURLE_OPERATION_TIMEDOUT || ProxyAnswer(curl) >= 500;
   return no_connection ? arrow::Status::IOError(message) : Invalid("{}", message);
 }
 

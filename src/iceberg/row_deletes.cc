@@ -73,11 +73,12 @@ arrow::Status AddPositionDeletes(const FileIO& io, const DeleteIndex& index,
       needed.push_back(&delete_files[i]);
     }
   }
-  return ParallelFor(
-      options.threads, static_cast<int64_t>(needed.size()), [&](int64_t i) -> arrow::Status {
-        ARROW_RETURN_NOT_OK(options.stop.Poll());
-        return ReadPositionDeletes(io, *needed[static_cast<size_t>(i)], wanted, positions, memory);
-      });
+  return ParallelFor(options.threads, static_cast<int64_t>(needed.size()),
+                     [&](int64_t i) -> arrow::Status {
+                       ARROW_RETURN_NOT_OK(options.stop.Poll());
+                       return ReadPositionDeletes(io, *needed[static_cast<size_t>(i)], wanted,
+                                                  positions, memory, options.stop);
+                     });
 }
 
 class FilteredStream : public RowStream {

@@ -27,9 +27,7 @@ Field LineageField(int32_t id, const char* name) {
 int PositionOf(const arrow::Schema& schema, int32_t id) {
   for (int i = 0; i < schema.num_fields(); ++i) {
     const arrow::Field& field = *schema.field(i);
-    if (!field.HasMetadata() || field.type()->id() != arrow::Type::INT64) continue;
-    const auto value = field.metadata()->Get("PARQUET:field_id");
-    if (value.ok() && *value == std::to_string(id)) return i;
+    if (field.type()->id() == arrow::Type::INT64 && FieldIdOf(field) == id) return i;
   }
   return -1;
 }

@@ -9,6 +9,7 @@
 
 #include "util/number.h"
 #include "util/status.h"
+#include "util/text.h"
 #include "util/uuid.h"
 
 namespace thalweg::iceberg {
@@ -32,8 +33,7 @@ std::string First(const Properties& properties, std::initializer_list<const char
 }
 
 arrow::Result<bool> Flag(const Properties& properties, const char* key, bool fallback) {
-  std::string text = First(properties, {key});
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string text = Lower(First(properties, {key}));
   if (text.empty()) return fallback;
   for (const char* word : {"true", "1", "yes", "y", "t", "on"}) {
     if (text == word) return true;

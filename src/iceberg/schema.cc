@@ -9,10 +9,13 @@
 #include <set>
 #include <utility>
 
+#include "util/number.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
 namespace {
+
+constexpr char kFieldIdKey[] = "PARQUET:field_id";
 
 constexpr int kMaxDepth = 100;  // of nested types
 // Of fixed[n]: every row takes n bytes of memory, NULLs too.
@@ -266,7 +269,7 @@ arrow::Result<std::shared_ptr<arrow::Field>> FieldToArrow(const Field& field,
   std::string path = prefix.empty() ? field.name : prefix + "." + field.name;
   ARROW_ASSIGN_OR_RAISE(auto type, TypeToArrow(*field.type, path));
   return arrow::field(field.name, type, !field.required,
-                      arrow::key_value_metadata({"PARQUET:field_id"}, {std::to_string(field.id)}));
+                      arrow::key_value_metadata({kFieldIdKey}, {std::to_string(field.id)}));
 }
 
 arrow::Result<std::shared_ptr<arrow::DataType>> TypeToArrow(const Type& type,
@@ -580,6 +583,11 @@ arrow::Result<std::shared_ptr<arrow::Schema>> Schema::ToArrow() const {
     result.push_back(std::move(converted));
   }
   return arrow::schema(std::move(result));
+}
+
+std::optional<int32_t> FieldIdOf(const arrow::Field& field) {
+  const int index = field.HasMetadata() ? field.metadata()->FindKey(kFieldIdKey) : -1;
+  return index < 0 ? std::nullopt : ParseNumber<int32_t>(field.metadata()->value(index));
 }
 
 }  // namespace thalweg::iceberg

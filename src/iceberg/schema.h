@@ -109,4 +109,8 @@ class Schema {
   arrow::Result<std::shared_ptr<arrow::Schema>> ToArrow() const;
 };
 
+/// The field id of a field of ToArrow() or of a Parquet file as Arrow reads it; nullopt: it has
+/// none.
+std::optional<int32_t> FieldIdOf(const arrow::Field& field);
+
 }  // namespace thalweg::iceberg

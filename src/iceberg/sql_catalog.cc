@@ -348,7 +348,7 @@ class SqlTable : public TableStore {
     bool unknown = false;
     const auto status = transaction.Commit(&unknown);
     CrashPoint("after-sql-update");
-    return status.ok() || !unknown ? status : Resolve(to, status);
+    return status.ok() || !unknown ? status : Resolve(from, to, status);
   }
 
   arrow::Status Insert(const std::string& location) const {
@@ -372,7 +372,7 @@ class SqlTable : public TableStore {
     ARROW_RETURN_NOT_OK(inserted.status());
     bool unknown = false;
     const auto status = transaction.Commit(&unknown);
-    return status.ok() || !unknown ? status : Resolve(location, status);
+    return status.ok() || !unknown ? status : Resolve("", location, status);
   }
 
   /// A namespace exists when it has a property or a table; without properties PyIceberg writes
@@ -393,19 +393,20 @@ class SqlTable : public TableStore {
         .status();
   }
 
-  /// After a failure that leaves it open whether `location` was committed: looks.
-  arrow::Status Resolve(const std::string& location, const arrow::Status& failure) const {
+  /// After a failure that leaves it open whether `location` was committed upon `base`: looks.
+  arrow::Status Resolve(const std::string& base, const std::string& location,
+                        const arrow::Status& failure) const {
     auto current = CurrentLocation();
     if (current.ok() && *current == location) return arrow::Status::OK();
-    if (current.status().IsKeyError()) return failure;  // an INSERT that did not happen
+    if (current.ok() && *current == base) return failure;
+    // An INSERT that did not happen; a table that had been there was dropped, perhaps upon ours.
+    if (current.status().IsKeyError() && base.empty()) return failure;
     if (current.ok()) {
-      // Somebody may have committed upon ours since: then it is in the log.
-      auto table = ReadMetadataFile(*io_, *current);
-      if (table.ok()) {
-        const auto log = DumpJson(table->metadata.json().value("metadata-log", Json::array()));
-        const bool committed = log.find(DumpJson(Json(location))) != std::string::npos;
-        return committed ? arrow::Status::OK() : failure;
-      }
+      const auto table = ReadMetadataFile(*io_, *current);
+      const auto outcome =
+          table.ok() ? OutcomeOfSwap(*table, base, location) : SwapOutcome::kUnknown;
+      if (outcome == SwapOutcome::kCommitted) return arrow::Status::OK();
+      if (outcome == SwapOutcome::kLost) return failure;
     }
     return UnknownOutcome("{}: {}; whether {} was committed is not known", description_,
                           failure.message(), location);

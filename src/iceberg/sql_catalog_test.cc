@@ -159,6 +159,38 @@ TEST_F(SqlCatalogTest, ExpiresOldMetadataWhenAsked) {
   EXPECT_THAT(files[1], HasSubstr("00003-"));
 }
 
+TEST_F(SqlCatalogTest, WhatBecameOfASwapIsInTheLogAsFarAsItReaches) {
+  auto store = Create("events", {{"write.metadata.previous-versions-max", "1"}});
+  ASSERT_OK_AND_ASSIGN(const auto first, store->Load());
+  const std::string base = first.metadata_location;
+  const std::string lost = base + ".lost";  // somebody else's commit came first
+  auto outcomes = [&](const LoadedTable& now, const std::string& ours) {
+    return std::pair(OutcomeOfSwap(now, base, ours), OutcomeOfSwap(now, base, lost));
+  };
+  using enum SwapOutcome;
+  EXPECT_EQ(OutcomeOfSwap(first, base, lost), kLost) << "nobody committed";
+  ASSERT_OK_AND_ASSIGN(auto table, SetProperty(*store, first, "n", "1"));
+  const std::string ours = table.metadata_location;
+  EXPECT_EQ(outcomes(table, ours), std::pair(kCommitted, kLost));
+  ASSERT_OK_AND_ASSIGN(table, SetProperty(*store, table, "n", "2"));
+  EXPECT_EQ(OutcomeOfSwap(table, base, ours), kCommitted);
+  EXPECT_EQ(OutcomeOfSwap(table, base, lost), kUnknown) << "the log begins after the base";
+  ASSERT_OK_AND_ASSIGN(table, SetProperty(*store, table, "n", "3"));
+  EXPECT_EQ(table.metadata.json()["metadata-log"].size(), 1u);
+  EXPECT_EQ(outcomes(table, ours), std::pair(kUnknown, kUnknown)) << "committed, and forgotten";
+}
+
+TEST_F(SqlCatalogTest, WhatBecameOfACreation) {
+  auto store = Create();
+  ASSERT_OK_AND_ASSIGN(auto table, store->Load());
+  const std::string ours = table.metadata_location;
+  EXPECT_EQ(OutcomeOfSwap(table, "", ours), SwapOutcome::kCommitted);
+  EXPECT_EQ(OutcomeOfSwap(table, "", ours + ".other"), SwapOutcome::kLost);
+  ASSERT_OK_AND_ASSIGN(table, SetProperty(*store, table, "n", "1"));
+  EXPECT_EQ(OutcomeOfSwap(table, "", ours), SwapOutcome::kCommitted);
+  EXPECT_EQ(OutcomeOfSwap(table, "", ours + ".other"), SwapOutcome::kUnknown);
+}
+
 TEST_F(SqlCatalogTest, ErrorsSayWhatThereIsInstead) {
   auto missing = Open(false).status();
   EXPECT_THAT(missing.message(), HasSubstr(file_));

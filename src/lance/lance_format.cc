@@ -25,6 +25,9 @@ arrow::Result<std::unique_ptr<Table>> Open(const TableAddress& address, const Pr
 arrow::Result<std::unique_ptr<Table>> Create(const TableAddress& address, const Properties& options,
                                              const arrow::Schema& schema,
                                              const Properties& properties) {
+  if (properties.contains("format-version")) {
+    return Usage("{}: --format-version is for Iceberg tables", address.text);
+  }
   Json config = Json::object();
   for (const auto& [key, value] : properties) config[key] = value;
   auto created = Dataset::Create(address.path, options, schema, Json{{"config", config}});

@@ -358,7 +358,7 @@ arrow::Result<std::vector<UnitDescriptor>> LanceTable::Describe(
 
 arrow::Result<std::unique_ptr<RowSource>> LanceTable::Scan(const std::vector<UnitDescriptor>& units,
                                                            const std::string&,
-                                                           MemoryAccount* memory) const {
+                                                           const ReadOptions& options) const {
   std::vector<Fragment> fragments;
   Json ids = Json::array();
   for (const auto& unit : units) {
@@ -373,7 +373,7 @@ arrow::Result<std::unique_ptr<RowSource>> LanceTable::Scan(const std::vector<Uni
   }
   // What the commit would refuse is refused before anything is read and written for it.
   ARROW_RETURN_NOT_OK(Named(version_->dataset->CheckSources(Json{{"fragments", std::move(ids)}})));
-  return ScanFragments(name_, version_, std::move(fragments), memory);
+  return ScanFragments(name_, version_, std::move(fragments), options.memory);
 }
 
 arrow::Result<std::unique_ptr<OutputFile>> LanceTable::NewOutputFile(const OutputContext& context,

@@ -188,7 +188,7 @@ class LanceTable : public Table {
       const std::vector<std::string>& unit_ids) const override;
   arrow::Result<std::unique_ptr<RowSource>> Scan(const std::vector<UnitDescriptor>& units,
                                                  const std::string& snapshot_id,
-                                                 MemoryAccount* memory) const override;
+                                                 const ReadOptions& options) const override;
   arrow::Result<std::unique_ptr<OutputFile>> NewOutputFile(const OutputContext& context,
                                                            const std::string& cube_id,
                                                            int number) const override;

@@ -2,23 +2,12 @@
 
 #include <xxhash.h>
 
-#include <algorithm>
-#include <cctype>
 #include <set>
 
 #include "util/status.h"
+#include "util/text.h"
 
 namespace thalweg {
-namespace {
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
-
-}  // namespace
 
 std::string_view ToString(Curve curve) { return curve == Curve::kHilbert ? "hilbert" : "zorder"; }
 

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "util/status.h"
+#include "util/text.h"
 
 extern char** environ;
 
@@ -27,11 +28,6 @@ constexpr char kFileName[] = ".pyiceberg.yaml";
 constexpr int kMaxDepth = 16;
 constexpr size_t kMaxProperties = 10000;
 constexpr uintmax_t kMaxFileBytes = 16 << 20;
-
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 /// Part of a variable's name as a key: "__" is '.', '_' is '-'.
 std::string NormalPart(std::string_view part) {

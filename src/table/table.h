@@ -2,6 +2,8 @@
 
 #include <arrow/record_batch.h>
 #include <arrow/result.h>
+#include <arrow/scalar.h>
+#include <arrow/util/cancel.h>
 
 #include <cstdint>
 #include <functional>
@@ -56,6 +58,14 @@ struct OutputContext {
   MemoryAccount* memory = nullptr;
   /// The rows are the table's own, as Scan() gave them, columns of identity included (row lineage).
   bool rewrite = false;
+};
+
+/// How rows are read.
+struct ReadOptions {
+  MemoryAccount* memory = nullptr;  ///< may be null
+  /// For what is read before the first row (deletes); streams are read by their callers' threads.
+  int threads = 2;
+  arrow::StopToken stop = arrow::StopToken::Unstoppable();  ///< for the same
 };
 
 /// One output file being written. Used by one thread at a time. Accepts dictionary columns for
@@ -164,6 +174,12 @@ class Table {
 
   /// The current schema (top-level columns in order).
   virtual arrow::Result<std::shared_ptr<arrow::Schema>> schema() const = 0;
+  /// What new rows have in columns that their source lacks, by name; columns that are not there:
+  /// NULL.
+  virtual arrow::Result<std::map<std::string, std::shared_ptr<arrow::Scalar>>> WriteDefaults()
+      const {
+    return std::map<std::string, std::shared_ptr<arrow::Scalar>>();
+  }
   /// Field id of a top-level column of the current schema; an error naming similar columns
   /// otherwise.
   virtual arrow::Result<ClusteringColumn> ResolveColumn(const std::string& name) const = 0;
@@ -229,7 +245,7 @@ class Table {
   /// (position of the unit among `units` sorted by id) << 32 | row position.
   virtual arrow::Result<std::unique_ptr<RowSource>> Scan(const std::vector<UnitDescriptor>& units,
                                                          const std::string& snapshot_id,
-                                                         MemoryAccount* memory) const = 0;
+                                                         const ReadOptions& options) const = 0;
   /// `number`: running number of the file within the task. `cube_id` "" for unclustered files.
   virtual arrow::Result<std::unique_ptr<OutputFile>> NewOutputFile(const OutputContext& context,
                                                                    const std::string& cube_id,

@@ -156,14 +156,20 @@ arrow::Result<std::shared_ptr<arrow::Array>> Convert(std::shared_ptr<arrow::Arra
   return cast;
 }
 
+/// Where the values of a column come from.
+struct Origin {
+  int position = -1;  ///< of the source's columns; -1: it has none of that name
+  std::shared_ptr<arrow::Scalar> constant;  ///< what the column has then
+};
+
 class CastStream : public RowStream {
  public:
   CastStream(std::unique_ptr<RowStream> stream, std::string name,
-             std::shared_ptr<arrow::Schema> schema, std::vector<int> positions)
+             std::shared_ptr<arrow::Schema> schema, std::vector<Origin> origins)
       : stream_(std::move(stream)),
         name_(std::move(name)),
         schema_(std::move(schema)),
-        positions_(std::move(positions)) {}
+        origins_(std::move(origins)) {}
 
   arrow::Result<std::optional<RowBatch>> Next() override {
     auto next = stream_->Next();
@@ -174,10 +180,11 @@ class CastStream : public RowStream {
     for (int i = 0; i < schema_->num_fields(); ++i) {
       const arrow::Field& field = *schema_->field(i);
       std::shared_ptr<arrow::Array> column;
-      if (positions_[i] < 0) {
-        ARROW_ASSIGN_OR_RAISE(column, arrow::MakeArrayOfNull(field.type(), rows.batch->num_rows()));
+      if (origins_[i].position < 0) {
+        ARROW_ASSIGN_OR_RAISE(
+            column, arrow::MakeArrayFromScalar(*origins_[i].constant, rows.batch->num_rows()));
       } else {
-        const auto& values = rows.batch->column(positions_[i]);
+        const auto& values = rows.batch->column(origins_[i].position);
         auto converted = Convert(values, field.type());
         if (!converted.ok()) {
           return Invalid(
@@ -201,14 +208,14 @@ class CastStream : public RowStream {
   const std::unique_ptr<RowStream> stream_;
   const std::string name_;  // "file: ", or empty
   const std::shared_ptr<arrow::Schema> schema_;
-  const std::vector<int> positions_;  // in the stream's batches; -1: all null
+  const std::vector<Origin> origins_;  // in the stream's batches
 };
 
 class CastSource : public RowSource {
  public:
   CastSource(std::unique_ptr<RowSource> source, std::shared_ptr<arrow::Schema> schema,
-             std::vector<int> positions)
-      : source_(std::move(source)), schema_(std::move(schema)), positions_(std::move(positions)) {}
+             std::vector<Origin> origins)
+      : source_(std::move(source)), schema_(std::move(schema)), origins_(std::move(origins)) {}
 
   const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
   int num_parts() const override { return source_->num_parts(); }
@@ -220,19 +227,14 @@ class CastSource : public RowSource {
   arrow::Result<std::unique_ptr<RowStream>> OpenPart(int part,
                                                      const std::vector<int>& columns) override {
     arrow::FieldVector fields;
-    std::vector<int> wanted;     // of the source
-    std::vector<int> positions;  // in what the source gives
+    std::vector<int> wanted;      // of the source
+    std::vector<Origin> origins;  // in what the source gives
     for (const int column : columns) {
       fields.push_back(schema_->field(column));
-      const int at = positions_[column];
-      if (at < 0) {
-        positions.push_back(-1);
-      } else if (rereadable()) {
-        positions.push_back(static_cast<int>(wanted.size()));
-        wanted.push_back(at);
-      } else {
-        positions.push_back(at);
-      }
+      Origin& origin = origins.emplace_back(origins_[column]);
+      if (origin.position < 0 || !rereadable()) continue;
+      wanted.push_back(origin.position);
+      origin.position = static_cast<int>(wanted.size()) - 1;
     }
     if (!rereadable()) {
       for (int i = 0; i < source_->schema()->num_fields(); ++i) wanted.push_back(i);
@@ -245,19 +247,20 @@ class CastSource : public RowSource {
     if (!stream.ok()) return stream.status().WithMessage(name, stream.status().message());
     return std::make_unique<CastStream>(std::move(*stream), std::move(name),
                                         arrow::schema(std::move(fields), schema_->metadata()),
-                                        std::move(positions));
+                                        std::move(origins));
   }
 
  private:
   const std::unique_ptr<RowSource> source_;
   const std::shared_ptr<arrow::Schema> schema_;
-  const std::vector<int> positions_;  // in the source's schema, of each column; -1: missing
+  const std::vector<Origin> origins_;  // in the source's schema, of each column
 };
 
 }  // namespace
 
-arrow::Result<std::unique_ptr<RowSource>> CastRows(std::unique_ptr<RowSource> source,
-                                                   const std::shared_ptr<arrow::Schema>& schema) {
+arrow::Result<std::unique_ptr<RowSource>> CastRows(
+    std::unique_ptr<RowSource> source, const std::shared_ptr<arrow::Schema>& schema,
+    const std::map<std::string, std::shared_ptr<arrow::Scalar>>& defaults) {
   ARROW_RETURN_NOT_OK(arrow::compute::Initialize());
   const arrow::Schema& from = *source->schema();
   std::string where = source->num_parts() > 0 ? source->part_name(0) : "";
@@ -269,16 +272,20 @@ arrow::Result<std::unique_ptr<RowSource>> CastRows(std::unique_ptr<RowSource> so
                      field->type()->ToString());
     }
   }
-  std::vector<int> positions;
+  std::vector<Origin> origins;
   for (const auto& field : schema->fields()) {
     const auto found = from.GetAllFieldIndices(field->name());
     if (found.size() > 1) return Invalid("{}column \"{}\" is there twice", where, field->name());
-    positions.push_back(found.empty() ? -1 : found[0]);
+    Origin& origin = origins.emplace_back();
     if (found.empty()) {
-      if (field->nullable()) continue;
+      const auto given = defaults.find(field->name());
+      origin.constant =
+          given == defaults.end() ? arrow::MakeNullScalar(field->type()) : given->second;
+      if (field->nullable() || origin.constant->is_valid) continue;
       return Invalid("{}required column \"{}\" ({}) is missing", where, field->name(),
                      field->type()->ToString());
     }
+    origin.position = found[0];
     const auto& type = *from.field(found[0])->type();
     if (!Castable(type, *field->type())) {
       return Invalid(
@@ -286,7 +293,7 @@ arrow::Result<std::unique_ptr<RowSource>> CastRows(std::unique_ptr<RowSource> so
           field->name(), type.ToString(), field->type()->ToString());
     }
   }
-  return std::make_unique<CastSource>(std::move(source), schema, std::move(positions));
+  return std::make_unique<CastSource>(std::move(source), schema, std::move(origins));
 }
 
 }  // namespace thalweg

@@ -31,7 +31,8 @@ arrow::Result<std::vector<TaskEnvelope>> PrepareSelection(Table& table, const Cl
                                                           const PrepareOptions& prepare,
                                                           const ExecuteOptions& options) {
   MemoryAccount memory(MemoryBudget(options));
-  ARROW_ASSIGN_OR_RAISE(auto rows, table.Scan(sources, table.snapshot_id(), &memory));
+  ARROW_ASSIGN_OR_RAISE(auto rows,
+                        table.Scan(sources, table.snapshot_id(), ReadOptionsFor(options, &memory)));
   ARROW_ASSIGN_OR_RAISE(auto key_columns, KeyColumns(*rows->schema(), spec));
   ARROW_ASSIGN_OR_RAISE(auto fitted, FitKeys(*rows, key_columns, spec.curve, spec.bits_per_dim,
                                              spec.algorithm, SortOptions(options, spec, &memory)));
@@ -125,7 +126,8 @@ arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task
     return Conflict("{}: its schema has changed since the plan: plan again", table.name());
   }
   MemoryAccount memory(MemoryBudget(options));
-  ARROW_ASSIGN_OR_RAISE(auto rows, table.Scan(task.sources, task.snapshot_id, &memory));
+  ARROW_ASSIGN_OR_RAISE(
+      auto rows, table.Scan(task.sources, task.snapshot_id, ReadOptionsFor(options, &memory)));
   ARROW_ASSIGN_OR_RAISE(auto key_columns, KeyColumns(*rows->schema(), task.spec));
   if (key_columns.size() != fitted.encoder.models().size()) {
     return Invalid("task {}: its key model has {} columns, its clustering {}", task.task,

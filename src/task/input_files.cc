@@ -11,6 +11,7 @@
 
 #include "task/write.h"
 #include "util/status.h"
+#include "util/text.h"
 
 namespace thalweg {
 namespace {
@@ -271,9 +272,7 @@ class CsvInput : public InputFile {
 arrow::Result<std::unique_ptr<InputFile>> OpenOne(const std::string& path,
                                                   const arrow::Schema* types) {
   auto ends_with = [&](std::initializer_list<std::string_view> endings) {
-    std::string lower = path;
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
+    const std::string lower = Lower(path);
     return std::any_of(endings.begin(), endings.end(),
                        [&](std::string_view ending) { return lower.ends_with(ending); });
   };

@@ -12,10 +12,22 @@ namespace {
 /// No budget makes row groups smaller than this.
 constexpr int64_t kLeastRowGroupBytes = int64_t{16} << 20;
 
+int ThreadsFor(const ExecuteOptions& options) {
+  return options.threads > 0 ? options.threads : AvailableThreads();
+}
+
 }  // namespace
 
 int64_t MemoryBudget(const ExecuteOptions& options) {
   return options.memory_bytes > 0 ? options.memory_bytes : AvailableMemory() / 4;
+}
+
+ReadOptions ReadOptionsFor(const ExecuteOptions& options, MemoryAccount* memory) {
+  ReadOptions read;
+  read.memory = memory;
+  read.threads = ThreadsFor(options);
+  read.stop = options.stop;
+  return read;
 }
 
 ClusterSortOptions SortOptions(const ExecuteOptions& options, const ClusteringSpec& spec,
@@ -24,7 +36,7 @@ ClusterSortOptions SortOptions(const ExecuteOptions& options, const ClusteringSp
   sort.memory = memory;
   sort.spill_dir = options.spill_dir;
   sort.max_spill_bytes = options.max_spill_bytes;
-  sort.threads = options.threads > 0 ? options.threads : AvailableThreads();
+  sort.threads = ThreadsFor(options);
   sort.target_cube_bytes = spec.target_cube_bytes;
   sort.min_cube_bytes = spec.min_cube_bytes;
   sort.stop = options.stop;

@@ -19,6 +19,9 @@ int64_t MemoryBudget(const ExecuteOptions& options);
 ClusterSortOptions SortOptions(const ExecuteOptions& options, const ClusteringSpec& spec,
                                MemoryAccount* memory);
 
+/// How a command reads the rows that it sorts.
+ReadOptions ReadOptionsFor(const ExecuteOptions& options, MemoryAccount* memory);
+
 /// Encoded bytes of a row group: what the table wants, and less where `memory` is small, because
 /// each open file holds its row group until it is complete.
 int64_t RowGroupBytes(int64_t wanted, const MemoryAccount& memory);

@@ -309,7 +309,7 @@ class ToyTable : public Table {
 
   arrow::Result<std::unique_ptr<RowSource>> Scan(const std::vector<UnitDescriptor>& units,
                                                  const std::string&,
-                                                 MemoryAccount*) const override {
+                                                 const ReadOptions&) const override {
     return std::make_unique<Source>(this, units);
   }
 
@@ -336,7 +336,7 @@ class ToyTable : public Table {
   }
 
   arrow::Result<std::unique_ptr<RowSource>> ReadBack(const OutputUnit& unit) const override {
-    return Scan({{unit.id, unit.rows, unit.bytes, unit.json}}, "", nullptr);
+    return Scan({{unit.id, unit.rows, unit.bytes, unit.json}}, "", {});
   }
 
   arrow::Status CheckOutput(const OutputUnit& unit) const override {

@@ -108,7 +108,18 @@ class RowWriter {
     if (options_.target_file_rows > 0) sizes_.target_file_rows = options_.target_file_rows;
     sizes_.target_row_group_bytes = RowGroupBytes(sizes_.target_row_group_bytes, memory_);
     ARROW_ASSIGN_OR_RAISE(auto schema, table_.schema());
-    ARROW_ASSIGN_OR_RAISE(source, CastRows(std::move(source), schema));
+    ARROW_ASSIGN_OR_RAISE(const auto defaults, table_.WriteDefaults());
+    std::vector<std::string> filled;
+    for (const auto& field : schema->fields()) {
+      const auto value = defaults.find(field->name());
+      if (value == defaults.end() || source->schema()->GetFieldIndex(field->name()) >= 0) continue;
+      filled.push_back(fmt::format("{} ({})", field->name(), value->second->ToString()));
+    }
+    ARROW_ASSIGN_OR_RAISE(source, CastRows(std::move(source), schema, defaults));
+    if (!filled.empty()) {
+      report_.notes.push_back(fmt::format(
+          "columns that the input lacks have the table's defaults: {}", fmt::join(filled, ", ")));
+    }
     report_.source_bytes = source->encoded_bytes();
     ARROW_ASSIGN_OR_RAISE(intent_,
                           RunIntent::Begin(table_, report_.run_id, options_.orphan_age_seconds));

@@ -2,7 +2,9 @@
 
 #include <arrow/record_batch.h>
 #include <arrow/result.h>
+#include <arrow/scalar.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,10 +28,11 @@ struct WriteOptions {
 
 /// Writes a stream of rows into the table as one clustered run (by the table's declaration; without
 /// one in the order in which the rows came, cut by size). `source` has the table's columns by name
-/// in any order; missing nullable columns are null, unknown columns an error, types are cast where
-/// no value is changed. Idempotent by run id. The source may be one-shot. No rows to append:
-/// "nothing-to-do". An overwrite of a table that has moved on meanwhile is a conflict (kConflict).
-/// In the report `source_bytes` are the input's encoded bytes, -1 when not known.
+/// in any order; missing columns have the table's write defaults, else null where they may, unknown
+/// columns an error, types are cast where no value is changed. Idempotent by run id. The source may
+/// be one-shot. No rows to append: "nothing-to-do". An overwrite of a table that has moved on
+/// meanwhile is a conflict (kConflict). In the report `source_bytes` are the input's encoded bytes,
+/// -1 when not known.
 arrow::Result<OptimizeReport> WriteRows(Table& table, std::unique_ptr<RowSource> source,
                                         const WriteOptions& options);
 
@@ -43,8 +46,10 @@ arrow::Result<std::unique_ptr<RowSource>> OpenInputFiles(
 /// Rows of a reader, which can be read once.
 std::unique_ptr<RowSource> RowsOfReader(std::shared_ptr<arrow::RecordBatchReader> reader);
 
-/// The rows of `source` with the columns of `schema`, as WriteRows takes them.
-arrow::Result<std::unique_ptr<RowSource>> CastRows(std::unique_ptr<RowSource> source,
-                                                   const std::shared_ptr<arrow::Schema>& schema);
+/// The rows of `source` with the columns of `schema`, as WriteRows takes them. Columns that it
+/// lacks have their value in `defaults` (by name, of the column's type), else NULL.
+arrow::Result<std::unique_ptr<RowSource>> CastRows(
+    std::unique_ptr<RowSource> source, const std::shared_ptr<arrow::Schema>& schema,
+    const std::map<std::string, std::shared_ptr<arrow::Scalar>>& defaults = {});
 
 }  // namespace thalweg
