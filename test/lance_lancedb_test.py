@@ -27,8 +27,8 @@ INDEXES = {
     "HnswPq": ("vector", lambda: kinds.HnswPq(num_partitions=2, num_sub_vectors=4)),
     "HnswSq": ("vector", lambda: kinds.HnswSq(num_partitions=2)),
 }
-# Graphs are built anew around the moved rows, and estimates of RaBitQ depend on which codes stand in one block: as near,
-# and not always the same.
+# Graphs are built anew around the moved rows, and estimates of RaBitQ depend on which codes share a block: as near, and
+# not always the same.
 APPROXIMATE = ("HnswFlat", "HnswPq", "HnswSq", "IvfRq")
 
 
