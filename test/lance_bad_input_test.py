@@ -199,7 +199,7 @@ def test_read_only_folder():
         shutil.rmtree(folder)
 
 
-def test_a_full_disk_or_a_vanished_spill_folder_is_named(lake):
+def test_a_vanished_spill_folder_is_named(lake):
     table = make_events(lake, 2)
     done = table.run("optimize", "--spill-dir", lake.folder / "nowhere")
     assert "nowhere" in done.error(2)

@@ -210,7 +210,9 @@ class FragmentSource : public RowSource {
                        {"batch_bytes", buffers.batch_bytes},
                        {"io_buffer_bytes", buffers.buffer_bytes}};
     Reservation reservation(memory_, buffers.total());
-    ARROW_ASSIGN_OR_RAISE(auto reader, version_->dataset->Scan(request));
+    auto scanned = version_->dataset->Scan(request);
+    ARROW_RETURN_NOT_OK(Prefixed(part_name(part), scanned.status()));
+    auto reader = *std::move(scanned);
     return std::make_unique<FragmentStream>(std::move(reader), std::move(projection),
                                             std::move(positions), uint64_t{begin} << 32,
                                             std::move(reservation), part_name(part));
@@ -297,7 +299,9 @@ class WrittenSource : public RowSource {
     if (!file_.identity.empty()) {
       ARROW_ASSIGN_OR_RAISE(identity, ReadRowsFile(*version_->dataset, unit_, file_.identity));
     }
-    ARROW_ASSIGN_OR_RAISE(auto reader, version_->dataset->Scan(request));
+    auto scanned = version_->dataset->Scan(request);
+    ARROW_RETURN_NOT_OK(Prefixed(unit_.id, scanned.status()));
+    auto reader = *std::move(scanned);
     return std::make_unique<WrittenStream>(std::move(reader), std::move(projection),
                                            std::move(identity), unit_.id);
   }

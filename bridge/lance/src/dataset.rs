@@ -346,10 +346,18 @@ pub fn unwritable(dataset: &Dataset, stored: &[IndexMetadata]) -> Option<String>
     }
     if !matches!(managed_blobs_enabled(&manifest.schema), Ok(false)) || manifest.has_managed_blobs()
     {
-        return Some("it stores managed blobs".to_string());
+        return Some(
+            "it stores managed blobs (lance.blob.managed), which cannot be moved yet: copy the rows into a dataset without"
+                .to_string(),
+        );
     }
     manifest.schema.fields.iter().find_map(|field| {
-        nested_blob(field).then(|| format!("column {} has blobs inside of it", field.name))
+        nested_blob(field).then(|| {
+            format!(
+                "column {} has blobs inside of it, which cannot be moved yet: make them a column of their own",
+                field.name
+            )
+        })
     })
 }
 

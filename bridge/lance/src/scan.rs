@@ -208,7 +208,8 @@ async fn refuse_external_blobs(
     while let Some(batch) = batches.try_next().await? {
         if let Some(name) = external_blob(&batch) {
             return Err(Failure::not_supported(format!(
-                "column {name} holds references to objects outside of the dataset"
+                "column {name} holds references to objects outside of the dataset, which cannot be moved yet: write the \
+                 rows with external_blob_mode=\"ingest\" instead"
             )));
         }
     }
