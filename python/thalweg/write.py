@@ -71,6 +71,7 @@ def write_dataset(
     cluster_by: Sequence[str] | None = None,
     mode: Literal["create", "append", "overwrite"] = "create",
     allow_single: bool = False,
+    format_version: Literal[2, 3] | None = None,
     target_file_size: Size | None = None,
     target_rows_per_fragment: int | None = None,
     memory: Size | None = None,
@@ -90,6 +91,7 @@ def write_dataset(
         uri: where to; with "create" a path that ends in ".lance" makes a Lance dataset, another path an Iceberg table
             in Hadoop layout, a catalog name a table there.
         cluster_by: where nothing is declared: declared (Iceberg), or for the sort of this write alone (Lance).
+        format_version: of a new Iceberg table; 2 by default.
         mode: "create" a table, "append" to one, "overwrite" all its rows.
 
     Raises:
@@ -100,6 +102,7 @@ def write_dataset(
         "mode": mode,
         "cluster_by": column_list(cluster_by) if cluster_by else None,
         "allow_single": allow_single,
+        "format_version": format_version,
         "target_file_size": target_file_size,
         "target_rows_per_fragment": target_rows_per_fragment,
         "memory": memory,
