@@ -532,6 +532,24 @@ bool KeyDistribution::HoldsSeveralValues(double below, double upto) const {
   return upto > (last > first ? last : below) + 1e-12;
 }
 
+std::vector<KeyDistribution::ValueRanks> KeyDistribution::ValuesOfMass(double least) const {
+  std::vector<ValueRanks> values;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    if (step.upto - step.below >= least) values.push_back({step.below, step.upto});
+    if (!IsDiscrete(type_) || i + 1 == steps_.size()) continue;
+    // Evenly spread over the values from this step's on.
+    const double span = steps_[i + 1].below - step.upto;
+    const auto count =
+        static_cast<double>(FixedValue(type_, steps_[i + 1].value) - FixedValue(type_, step.value));
+    const double mass = span / std::max(1.0, count);
+    for (double at = 0; mass >= least && at < count; ++at) {
+      values.push_back({step.upto + at * mass, step.upto + (at + 1) * mass});
+    }
+  }
+  return values;
+}
+
 double KeyDistribution::RepeatedSquareSum(double below, double upto) const {
   // Sum over the values whose ranks end at or before `rank`.
   auto sum_to = [&](double rank) -> double {

@@ -59,6 +59,11 @@ class KeyDistribution {
   void WidenToValues(double* below, double* upto) const;
   /// Whether the ranks between these ends are those of more than one value.
   bool HoldsSeveralValues(double below, double upto) const;
+  /// The ranks of the single values of at least this mass, ascending.
+  struct ValueRanks {
+    double below, upto;
+  };
+  std::vector<ValueRanks> ValuesOfMass(double least) const;
   /// "runs", "bounds", "runs and bounds" or "none": what it was made of.
   const std::string& source() const { return source_; }
 

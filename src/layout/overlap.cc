@@ -14,7 +14,10 @@
 
 #include "layout/plan_items_internal.h"
 #include "layout/planner_internal.h"
+#include "layout/region_density.h"
+#include "layout/sort_model.h"
 #include "layout/tiling.h"
+#include "sort/key_sort.h"
 #include "util/units.h"
 
 namespace thalweg {
@@ -24,6 +27,9 @@ namespace {
 constexpr double kSlack = 1.3;
 /// Where a budget leaves the larger regions out, wide units find a place in smaller ones.
 constexpr double kSlackInBudget = 2;
+/// Beside theta of what is avoidably opened a rewrite must save this part of what is opened in any
+/// case: where a query on a repeated value opens a hundred units, two more are not noticed.
+constexpr double kNoticed = 0.1;
 /// What a budget has cut short is finished at this part of theta: sorts in pieces lie over one
 /// another along their borders, which no single region gains much by.
 constexpr double kFinishing = 1.0 / 3;
@@ -32,6 +38,8 @@ constexpr double kLeastGain = 0.05;
 /// What one sort into m units gives, over extent·m^(1-1/N): the mean over all m with files that end
 /// on cell borders, two to four keys (docs/overlap.md).
 constexpr double kSortConstant = 1.07;
+/// Lighter values are told apart in no region.
+constexpr double kLeastValue = 1.0 / 4096;
 constexpr int kMostLevels = 14;
 constexpr int kMostRounds = 16;
 /// How often a region is looked at in one round as its units are taken by others.
@@ -89,8 +97,16 @@ class OverlapPlanner {
  public:
   OverlapPlanner(const Layout& layout, const ClusteringSpec& spec, const PlanOptions& options,
                  const Ranks& ranks)
-      : layout_(layout), spec_(spec), options_(options), ranks_(ranks), n_(ranks.key_count()) {
-    for (const auto& key : ranks.keys) repeats_.push_back(key.repeated_square_sum() > 1e-7);
+      : layout_(layout),
+        spec_(spec),
+        options_(options),
+        ranks_(ranks),
+        n_(ranks.key_count()),
+        density_(n_) {
+    for (const auto& key : ranks.keys) {
+      repeats_.push_back(key.repeated_square_sum() > 1e-7);
+      values_.push_back(key.ValuesOfMass(kLeastValue));
+    }
   }
 
   void MakePlan(Plan* plan) {
@@ -349,27 +365,29 @@ class OverlapPlanner {
     for (size_t i = 0; i < tiles_.size(); ++i) {
       if (!tiles_[i].taken) places.push_back(PlaceOf(static_cast<int>(i)));
     }
-    std::vector<std::pair<uint64_t, int>> placed;
+    std::vector<KeyRow64> placed;
     for (const Shape& shape : Shapes()) {
       placed.clear();
       for (const Place& place : places) {
         uint64_t cell = 0;
-        if (CellOf(place, shape, &cell)) placed.emplace_back(cell, place.tile);
+        if (CellOf(place, shape, &cell))
+          placed.push_back({static_cast<uint64_t>(place.tile), cell});
       }
-      std::sort(placed.begin(), placed.end());
-      for (size_t from = 0; from < placed.size();) {
-        size_t to = from;
+      SortKeyRows(placed.data(), static_cast<int64_t>(placed.size()));
+      for (size_t from = 0, to = 0; from < placed.size(); from = to) {
+        const int run = tiles_[placed[from].row].run;
         bool several = false;
-        for (; to < placed.size() && placed[to].first == placed[from].first; ++to) {
-          several |= tiles_[placed[to].second].run != tiles_[placed[from].second].run;
+        for (to = from; to < placed.size() && placed[to].key == placed[from].key; ++to) {
+          several |= tiles_[placed[to].row].run != run;
         }
         // What was looked at before and has no new tile has nothing new to tell.
-        if (several && placed[to - 1].second >= looked_at_) {
-          Candidate candidate;
-          for (size_t i = from; i < to; ++i) candidate.tiles.push_back(placed[i].second);
-          if (Evaluate(&candidate)) queue.push(std::move(candidate));
+        if (!several || placed[to - 1].row < static_cast<uint64_t>(looked_at_)) continue;
+        Candidate candidate;
+        candidate.tiles.reserve(to - from);
+        for (size_t i = from; i < to; ++i) {
+          candidate.tiles.push_back(static_cast<int>(placed[i].row));
         }
-        from = to;
+        if (Evaluate(&candidate)) queue.push(std::move(candidate));
       }
     }
     looked_at_ = static_cast<int>(tiles_.size());
@@ -398,119 +416,30 @@ class OverlapPlanner {
     return cost;
   }
 
+  /// A run's tiles, as a stretch of a region's.
   struct RunTiles {
     int run;
-    std::vector<int> tiles;
+    size_t begin, end;
   };
 
-  /// The tiles of a region by run, from the smallest run up.
-  std::vector<RunTiles> ByRun(const std::vector<int>& tiles) const {
+  /// Puts the tiles of a region in the order of their runs; gives the runs from the smallest up.
+  std::vector<RunTiles> ByRun(std::vector<int>* tiles) const {
+    std::sort(tiles->begin(), tiles->end(), [&](int a, int b) {
+      const int x = tiles_[a].run, y = tiles_[b].run;
+      return x != y ? x < y : a < b;
+    });
     std::vector<RunTiles> runs;
-    std::map<int, size_t> at;
-    for (int tile : tiles) {
-      const auto [place, added] = at.emplace(tiles_[tile].run, runs.size());
-      if (added) runs.push_back({tiles_[tile].run, {}});
-      runs[place->second].tiles.push_back(tile);
+    for (size_t i = 0; i < tiles->size(); ++i) {
+      const int run = tiles_[(*tiles)[i]].run;
+      if (runs.empty() || runs.back().run != run) runs.push_back({run, i, i});
+      runs.back().end = i + 1;
     }
     std::sort(runs.begin(), runs.end(), [](const RunTiles& a, const RunTiles& b) {
-      return a.tiles.size() != b.tiles.size() ? a.tiles.size() < b.tiles.size() : a.run > b.run;
+      const size_t x = a.end - a.begin, y = b.end - b.begin;
+      return x != y ? x < y : a.run > b.run;
     });
     return runs;
   }
-
-  /// Where in a region its rows are, on a grid: one sort follows the ranks of its own rows and cuts
-  /// crowded places finer.
-  class Density {
-   public:
-    Density(const RankBoxOf& whole, int keys) : whole_(whole), n_(keys) {
-      constexpr int kBins[] = {kMostBins, 16, 8, 5};
-      bins_ = kBins[std::clamp(keys, 1, kMostKeys) - 1];
-      size_t all = 1;
-      for (int k = 0; k < n_; ++k) all *= static_cast<size_t>(bins_);
-      mass_.assign(all, 0);
-    }
-
-    void Add(const RankBoxOf& box, double mass) {
-      Spread spread;
-      for (int k = 0; k < n_; ++k) {
-        spread.first[k] = spread.last[k] = 0;
-        spread.share[k][0] = 1;
-        const double width = whole_.width(k), begin = box.below[k] - whole_.below[k];
-        if (!box.holds[k] || !(width > 0)) continue;
-        const double from = begin / width * bins_, to = from + box.width(k) / width * bins_;
-        const int first = std::clamp(static_cast<int>(from), 0, bins_ - 1);
-        const int last = std::clamp(static_cast<int>(std::ceil(to)) - 1, first, bins_ - 1);
-        for (int b = first; b <= last; ++b) {
-          const double in = std::min<double>(to, b + 1) - std::max<double>(from, b);
-          spread.share[k][b - first] = to > from ? std::max(0.0, in) / (to - from) : 1;
-        }
-        spread.first[k] = first;
-        spread.last[k] = last;
-      }
-      AddOver(spread, 0, 0, mass);
-      total_ += mass;
-    }
-
-    /// What stands for the width of the region on each key, in the depth c·extent·m^(1-1/N) of one
-    /// sort into m units: with p the share of the rows in a bin, q_k that of the bins of its place
-    /// on key k and l_k the width of one bin, Σ p^(1-1/N) · (Π q)^(1/N) · l_k / q_k over the bins.
-    /// A unit there is (Π q / (m·p))^(1/N) wide in the ranks of the sort's own rows, and l_k / q_k
-    /// as much in the table's. It is the width itself when the rows fill the region evenly.
-    std::array<double, kMostKeys> Extents() const {
-      std::array<std::array<double, kMostBins>, kMostKeys> along{}, roots{};
-      for (size_t at = 0; at < mass_.size(); ++at) {
-        if (!(mass_[at] > 0)) continue;
-        size_t rest = at;
-        for (int k = n_ - 1; k >= 0; --k, rest /= static_cast<size_t>(bins_)) {
-          along[k][rest % static_cast<size_t>(bins_)] += mass_[at] / total_;
-        }
-      }
-      for (int k = 0; k < n_; ++k) {
-        for (int b = 0; b < bins_; ++b) roots[k][b] = Root(along[k][b]);
-      }
-      std::array<double, kMostKeys> extents{};
-      for (size_t at = 0; at < mass_.size(); ++at) {
-        if (!(mass_[at] > 0)) continue;
-        const double p = mass_[at] / total_;
-        double units = p / Root(p);
-        std::array<size_t, kMostKeys> place{};
-        size_t rest = at;
-        for (int k = n_ - 1; k >= 0; --k, rest /= static_cast<size_t>(bins_)) {
-          place[k] = rest % static_cast<size_t>(bins_);
-          units *= roots[k][place[k]];
-        }
-        for (int k = 0; k < n_; ++k) {
-          extents[k] += units * whole_.width(k) / bins_ / along[k][place[k]];
-        }
-      }
-      return extents;
-    }
-
-   private:
-    static constexpr int kMostBins = 64;
-    struct Spread {
-      int first[kMostKeys], last[kMostKeys];
-      double share[kMostKeys][kMostBins];
-    };
-    double Root(double value) const {
-      return n_ == 1 ? value : n_ == 2 ? std::sqrt(value) : std::pow(value, 1.0 / n_);
-    }
-    void AddOver(const Spread& spread, int k, size_t at, double mass) {
-      if (k == n_) {
-        mass_[at] += mass;
-        return;
-      }
-      for (int b = spread.first[k]; b <= spread.last[k]; ++b) {
-        AddOver(spread, k + 1, at * static_cast<size_t>(bins_) + static_cast<size_t>(b),
-                mass * spread.share[k][b - spread.first[k]]);
-      }
-    }
-
-    RankBoxOf whole_;
-    int n_, bins_;
-    double total_ = 0;
-    std::vector<double> mass_;
-  };
 
   /// Whether the rule lets a set of runs be rewritten at all.
   class Eligibility {
@@ -540,22 +469,22 @@ class OverlapPlanner {
 
   /// Finds the best set of runs of the region. False: none is worth a rewrite and fits the budgets.
   bool Evaluate(Candidate* candidate) {
-    const std::vector<RunTiles> runs = ByRun(candidate->tiles);
+    const std::vector<RunTiles> runs = ByRun(&candidate->tiles);
     RankBoxOf extent, whole;
     for (int tile : candidate->tiles) whole.Add(tiles_[tile].box, n_);
-    Density density(whole, n_);
+    density_.Reset(whole, candidate->tiles.size());
     Eligibility eligibility(spec_.theta, finishing_);
-    const double theta = finishing_ ? kFinishing * spec_.theta : spec_.theta;
+    const double worth_it = finishing_ ? kFinishing : 1;
     Totals cost;
     double current = 0, units = 0, best = 0;
     size_t best_runs = 0;
     for (size_t r = 0; r < runs.size(); ++r) {
       int64_t rows = 0;
-      for (int at : runs[r].tiles) {
-        const Tile& tile = tiles_[at];
+      for (size_t i = runs[r].begin; i < runs[r].end; ++i) {
+        const Tile& tile = tiles_[candidate->tiles[i]];
         current += tile.box.MeanWidth(n_);
         extent.Add(tile.box, n_);
-        density.Add(tile.box, tile.units);
+        density_.Add(tile.box, tile.units);
         units += tile.units;
         rows += tile.rows;
         Add(tile, &cost);
@@ -563,9 +492,10 @@ class OverlapPlanner {
       eligibility.Add(runs_[runs[r].run], rows);
       if (r == 0 || !eligibility.eligible()) continue;
       double predicted = 0, unavoidable = 0;
-      Predict(extent, std::max(1.0, units), density.Extents(), &predicted, &unavoidable);
+      Predict(extent, std::max(1.0, units), density_.Extents(), &predicted, &unavoidable);
       const double gain = current - predicted;
-      if (!(gain > 1e-9) || gain < theta * (current - unavoidable) ||
+      if (!(gain > 1e-9) ||
+          gain < worth_it * (spec_.theta * (current - unavoidable) + kNoticed * unavoidable) ||
           gain < least_gain_ * static_cast<double>(cost.bytes)) {
         continue;
       }
@@ -585,16 +515,62 @@ class OverlapPlanner {
     candidate->worth = best;
     candidate->chosen.clear();
     for (size_t r = 0; r < best_runs; ++r) {
-      candidate->chosen.insert(candidate->chosen.end(), runs[r].tiles.begin(), runs[r].tiles.end());
+      const auto tiles = candidate->tiles.begin();
+      candidate->chosen.insert(candidate->chosen.end(), tiles + static_cast<int64_t>(runs[r].begin),
+                               tiles + static_cast<int64_t>(runs[r].end));
     }
     return true;
   }
 
+  /// The values of a region that are wider on a key than a unit of its sort would be.
+  struct WideValues {
+    int count = 0;
+    double share = 0;  ///< of the region's width
+  };
+  WideValues WideOf(int key, const RankBoxOf& extent, double units) const {
+    WideValues wide;
+    const double width = extent.width(key);
+    if (values_[key].empty() || !(width > 0)) return wide;
+    const double least = width * std::pow(units, -1.0 / n_);
+    auto at = std::lower_bound(values_[key].begin(), values_[key].end(), extent.below[key] - 1e-9,
+                               [](const auto& value, double rank) { return value.below < rank; });
+    for (; at != values_[key].end() && at->upto <= extent.upto[key] + 1e-9; ++at) {
+      const double mass = at->upto - at->below;
+      if (mass < least) continue;
+      ++wide.count;
+      wide.share += mass / width;
+    }
+    wide.share = std::min(1.0, wide.share);
+    return wide;
+  }
+
   /// Depth of one sort of a region into so many units, and what of it no layout can avoid; means
-  /// over the keys.
+  /// over the keys. The rows of a wide value are a part of the region that has one key fewer, and
+  /// their units are of that value; so the region is summed up over all combinations of keys on
+  /// which a row has a wide value.
   void Predict(const RankBoxOf& extent, double units, const std::array<double, kMostKeys>& extents,
                double* predicted, double* unavoidable) const {
-    const double sorted = units <= 1 ? 1 : kSortConstant * std::pow(units, 1 - 1.0 / n_);
+    std::array<WideValues, kMostKeys> wide;
+    std::array<double, kMostKeys> sorted{};
+    for (int k = 0; k < n_; ++k) wide[k] = WideOf(k, extent, units);
+    for (int of_wide = 0; of_wide < 1 << n_; ++of_wide) {
+      double parts = 1, share = 1;
+      int keys = 0;  // that still vary
+      for (int k = 0; k < n_; ++k) {
+        const bool is_wide = (of_wide >> k & 1) != 0;
+        share *= is_wide ? wide[k].share : 1 - wide[k].share;
+        if (is_wide) parts *= wide[k].count;
+        keys += !is_wide;
+      }
+      if (!(share > 1e-9) || parts <= 0 || keys == 0) continue;
+      const double in_part = units * share / parts;
+      const double opened = in_part <= 1 ? in_part * parts
+                                         : parts * (keys == 1 && n_ > 1 ? 1 : kSortConstant) *
+                                               std::pow(in_part, 1 - 1.0 / keys);
+      for (int k = 0; k < n_; ++k) {
+        if ((of_wide >> k & 1) == 0) sorted[k] += opened * (1 - wide[k].share);
+      }
+    }
     for (int k = 0; k < n_; ++k) {
       const double width = extent.width(k);
       if (!(width > 0)) continue;
@@ -603,7 +579,7 @@ class OverlapPlanner {
           repeats_[k] ? ranks_.keys[k].RepeatedSquareSum(extent.below[k], extent.upto[k]) / width
                       : 0;
       const double spread = units <= 1 ? width : std::min(width, extents[k]);
-      *predicted += std::min(units * width, sorted * spread + units * repeats) / n_;
+      *predicted += std::min(units * width, sorted[k] * spread + units * repeats) / n_;
       *unavoidable += units * std::min(width, repeats) / n_;
     }
   }
@@ -671,15 +647,19 @@ class OverlapPlanner {
     plan->theta = spec_.theta;
     plan->settled = settled;
     plan->correction = CorrectionOf(layout_);
+    int64_t predicted = 0;
+    for (const Tile& tile : tiles_) predicted += !tile.taken && tile.unit < 0;
+    const bool few = predicted <= kMostModelled;
+    for (const Tile& tile : tiles_) {
+      if (!few && !tile.taken && tile.unit < 0) plan->predicted_boxes.push_back(tile.box);
+    }
     for (Pending& pending : pending_) {
       if (pending.joined >= 0 || pending.units.empty()) continue;
       const std::string reason = Describe(pending);
       Selection selection = MakeSelection(layout_, std::move(pending.units), spec_, options_);
       selection.reason = reason;
+      if (few) PredictBoxes(layout_, ranks_, spec_, options_, selection, plan);
       AddSelection(layout_, std::move(selection), plan);
-    }
-    for (const Tile& tile : tiles_) {
-      if (!tile.taken && tile.unit < 0) plan->predicted_boxes.push_back(tile.box);
     }
     PredictAfter(layout_, ranks_, plan);
     if (mismatched_ > 0) {
@@ -705,6 +685,8 @@ class OverlapPlanner {
   const Ranks& ranks_;
   const int n_;
   std::vector<char> repeats_;  // by key: whether any value is repeated enough to matter
+  std::vector<std::vector<KeyDistribution::ValueRanks>> values_;  // by key: repeated ones
+  RegionDensity density_;
   std::vector<Tile> tiles_;
   std::vector<Run> runs_;
   std::vector<Pending> pending_;

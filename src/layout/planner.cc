@@ -8,6 +8,7 @@
 
 #include "layout/plan_items_internal.h"
 #include "layout/planner_internal.h"
+#include "layout/sort_model.h"
 #include "util/status.h"
 #include "util/units.h"
 
@@ -166,6 +167,49 @@ Selection MakeSelection(const Layout& layout, std::vector<int> units, const Clus
         tasks, 1, std::max<int64_t>(1, std::min<int64_t>(selection.rows, 1'000'000))));
   }
   return selection;
+}
+
+void PredictBoxes(const Layout& layout, const Ranks& ranks, const ClusteringSpec& spec,
+                  const PlanOptions& options, const Selection& selection, Plan* plan) {
+  const auto so_far = static_cast<int64_t>(plan->predicted_boxes.size());
+  const bool by_rows = options.target_file_rows > 0;
+  // One key needs no curve, and few values are better cut at their borders than at drawn points.
+  const bool modelled =
+      ranks.key_count() > 1 && so_far + selection.predicted_units <= kMostModelled;
+  std::vector<DrawnRows> drawn;
+  std::vector<BoxMass> boxes;
+  for (int at : selection.units) {
+    const Unit& unit = layout.units[at];
+    const auto mass = static_cast<double>(std::max<int64_t>(1, by_rows ? unit.rows : unit.bytes));
+    if (!modelled) {
+      boxes.push_back({BoxOf(ranks, at), mass});
+      continue;
+    }
+    drawn.push_back({BoxOf(ranks, at), mass, {}});
+    for (size_t k = 0; k < unit.columns.size() && k < kMostKeys; ++k) {
+      drawn.back().nulls[k] = std::clamp(static_cast<double>(unit.columns[k].null_count) /
+                                             static_cast<double>(std::max<int64_t>(1, unit.rows)),
+                                         0.0, 1.0);
+    }
+  }
+  std::vector<RankBoxOf> predicted;
+  if (modelled) {
+    CutModel cuts;
+    cuts.hard_cap = by_rows;
+    const auto all =
+        static_cast<double>(std::max<int64_t>(1, by_rows ? selection.rows : selection.bytes));
+    const int64_t file = by_rows ? FileRows(selection.rows, selection.bytes,
+                                            options.target_file_rows, options.target_file_bytes)
+                                 : options.target_file_bytes;
+    cuts.file = static_cast<double>(file) / all;
+    if (layout.size_rule == SizeRule::kCubes) {
+      cuts.cubes = static_cast<double>(CubesOf(selection.bytes, spec.target_cube_bytes));
+    }
+    predicted = ModelSort(drawn, selection.rows, cuts, spec, ranks.keys);
+  } else {
+    predicted = TileSort(boxes, selection.predicted_units, ranks.keys);
+  }
+  plan->predicted_boxes.insert(plan->predicted_boxes.end(), predicted.begin(), predicted.end());
 }
 
 void AddSelection(const Layout& layout, Selection selection, Plan* plan) {

@@ -24,8 +24,8 @@ struct Ranks {
   double Avoidable(int unit) const;
 };
 
-/// Geometric mean of what past runs achieved of their predictions and of one that achieved its own,
-/// within a factor of two.
+/// Geometric mean of what past runs achieved of their predictions and of three that achieved their
+/// own, within a factor of two.
 double CorrectionOf(const Layout& layout);
 
 /// Whether these are the declared clustering columns, in whatever order.
@@ -47,6 +47,9 @@ Selection MakeSelection(const Layout& layout, std::vector<int> units, const Clus
 
 /// The box of a unit.
 RankBoxOf BoxOf(const Ranks& ranks, int unit);
+/// Adds where the files of a selection are predicted to lie to the plan's predicted boxes.
+void PredictBoxes(const Layout& layout, const Ranks& ranks, const ClusteringSpec& spec,
+                  const PlanOptions& options, const Selection& selection, Plan* plan);
 /// Adds a selection, and what it selects to the sums of the plan.
 void AddSelection(const Layout& layout, Selection selection, Plan* plan);
 /// Sets the depths of a plan from the units that stay and its predicted boxes.

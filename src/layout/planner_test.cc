@@ -417,9 +417,9 @@ TEST(MakePlan, WhatPastRunsAchievedCorrectsThePrediction) {
   layout.runs.back().run_id = "r1";
   layout.runs.back().predicted_depth = 10;
   layout.runs.back().achieved_depth = 8;
-  EXPECT_NEAR(PlanOf(layout, spec).depth_after, std::sqrt(0.8) * plain, 1e-9);
+  EXPECT_NEAR(PlanOf(layout, spec).depth_after, std::pow(0.8, 0.25) * plain, 1e-9);
   layout.runs.back().prediction_correction = 2;  // of the 10, a plain prediction of 5
-  EXPECT_NEAR(PlanOf(layout, spec).depth_after, std::sqrt(1.6) * plain, 1e-9);
+  EXPECT_NEAR(PlanOf(layout, spec).depth_after, std::pow(1.6, 0.25) * plain, 1e-9);
 }
 
 TEST(MakePlan, RefusesWhatDoesNotFitTogether) {

@@ -40,9 +40,9 @@ double CorrectionOf(const Layout& layout) {
     sum += std::log(run.achieved_depth / (run.predicted_depth / run.prediction_correction));
     ++count;
   }
-  // Drawn to 1 as by one more run that achieved what was predicted: the first sort of rows of which
-  // only the ends were known says little of later ones.
-  return std::clamp(std::exp(sum / (count + 1)), 0.5, 2.0);
+  // Drawn to 1 as by three more runs that achieved what was predicted: the first sort of rows of
+  // which only the ends were known says little of later ones.
+  return std::clamp(std::exp(sum / (count + 3)), 0.5, 2.0);
 }
 
 RankBoxOf BoxOf(const Ranks& ranks, int unit) {

@@ -316,13 +316,7 @@ arrow::Status PlanBySize(const Layout& layout, const ClusteringSpec& spec,
   plan.correction = CorrectionOf(layout);
   for (const auto& part : PartsOf(chosen, candidates, spec, options)) {
     Selection selection = SelectionOf(part, layout, spec, options);
-    std::vector<BoxMass> boxes;
-    for (int unit : selection.units) {
-      boxes.push_back({BoxOf(ranks, unit), static_cast<double>(layout.units[unit].bytes)});
-    }
-    for (auto& box : TileSort(boxes, selection.predicted_units, ranks.keys)) {
-      plan.predicted_boxes.push_back(box);
-    }
+    PredictBoxes(layout, ranks, spec, options, selection, plan_out);
     AddSelection(layout, std::move(selection), plan_out);
   }
   if (plan.selections.empty()) {

@@ -84,14 +84,30 @@ class Tiler {
   /// The rank that this share of the mass is below; of very many boxes from a part of them.
   double FindCut(const Part& part, int key, double share) const {
     double low = part.box.below[key], high = part.box.upto[key];
+    if (part.rows.empty()) return low + share * (high - low);
     double before = 0;  // of what lies below all of the ranks that are still possible
     double sampled = 0;
-    std::vector<const BoxMass*> across;
+    struct Span {
+      double from, to, mass, density;
+      double Below(double at) const {
+        return at >= to ? mass : at > from ? (at - from) * density : 0;
+      }
+    };
+    std::vector<Span> across;
     const size_t stride = 1 + part.rows.size() / kMostSampled;
     across.reserve(part.rows.size() / stride + 1);
     for (size_t i = 0; i < part.rows.size(); i += stride) {
-      across.push_back(&part.rows[i]);
-      sampled += part.rows[i].mass;
+      const BoxMass& one = part.rows[i];
+      sampled += one.mass;
+      if (!one.box.holds[key]) {  // rows without a value go first
+        before += one.mass;
+        continue;
+      }
+      const double width = one.box.width(key);
+      // A single rank lies above a cut at it.
+      across.push_back({one.box.below[key],
+                        width > 0 ? one.box.upto[key] : std::nextafter(one.box.below[key], 2),
+                        one.mass, width > 0 ? one.mass / width : 0});
     }
     const double even = part.even / static_cast<double>(stride);
     const double wanted = share * (even + sampled);
@@ -99,15 +115,15 @@ class Tiler {
     while (!across.empty() && high - low > 1e-4 * width) {
       const double middle = (low + high) / 2;
       double mass = before + even * ShareBelow(part.box, key, middle);
-      for (const BoxMass* one : across) mass += one->mass * ShareBelow(one->box, key, middle);
+      for (const Span& one : across) mass += one.Below(middle);
       const bool above = mass < wanted;
       (above ? low : high) = middle;
       // What the ranks that are left do not cut counts no more, or always.
       size_t kept = 0;
-      for (const BoxMass* one : across) {
-        if (ShareBelow(one->box, key, low) >= 1) {
-          before += one->mass;
-        } else if (ShareBelow(one->box, key, high) > 0) {
+      for (const Span& one : across) {
+        if (one.to <= low) {
+          before += one.mass;
+        } else if (one.from < high) {
           across[kept++] = one;
         }
       }
@@ -184,10 +200,11 @@ class Tiler {
     below->box.upto[key] = above->box.below[key] = at;
     const double width = part.box.width(key);
     const double share = width > 0 ? std::clamp((at - part.box.below[key]) / width, 0.0, 1.0) : 0.5;
-    below->rows.reserve(part.rows.size() / 2 + 16);
-    above->rows.reserve(part.rows.size() / 2 + 16);
     below->even = part.even * share;
     above->even = part.even - below->even;
+    if (part.rows.empty()) return;
+    below->rows.reserve(part.rows.size() / 2 + 16);
+    above->rows.reserve(part.rows.size() / 2 + 16);
     for (const BoxMass& one : part.rows) {
       if (!one.box.holds[key] || one.box.upto[key] <= at) {
         below->rows.push_back(one);

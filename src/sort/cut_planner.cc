@@ -14,6 +14,11 @@ constexpr double kSizePenalty =
 
 }  // namespace
 
+CutWindow FileWindow(double stated, bool hard_cap) {
+  const double low = stated * (hard_cap ? 0.67 : 0.8), high = stated * (hard_cap ? 1.0 : 1.2);
+  return {(low + high) / 2, low, high};
+}
+
 CutPlanner::CutPlanner(std::vector<CurveBin> bins, int columns, Unit unit)
     : bins_(std::move(bins)), columns_(columns), unit_(unit), known_(bins_.size()) {
   first_row_.push_back(0);

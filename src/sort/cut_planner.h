@@ -14,6 +14,9 @@ struct CutWindow {
   double high = 0;
 };
 
+/// Of files with a stated size: 0.8 to 1.2 of it, or 0.67 to 1.0 where it is a hard cap.
+CutWindow FileWindow(double stated, bool hard_cap);
+
 /// Chooses where the curve is cut into cubes, files and row groups. Among all cuts that keep every
 /// piece in its window it takes those whose pieces have the smallest boxes: the fewest pieces that
 /// an equality opens, relative to their number. Those are the cuts at the borders of large curve

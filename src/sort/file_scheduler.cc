@@ -38,9 +38,10 @@ FileScheduler::FileScheduler(SortContext& context, std::vector<CurveBin> bins, i
   }
   const auto stated = static_cast<double>(
       std::max<int64_t>(1, by_rows_ ? options_.target_file_rows : options_.target_file_bytes));
-  low_ = stated * (options_.hard_file_cap ? 0.67 : 0.8);
-  high_ = stated * (options_.hard_file_cap ? 1.0 : 1.2);
-  target_ = (low_ + high_) / 2;
+  const CutWindow window = FileWindow(stated, options_.hard_file_cap);
+  low_ = window.low;
+  high_ = window.high;
+  target_ = window.target;
   const double payload = by_bytes_.Payload(0, by_bytes_.rows());
   ratio_ = encoded_bytes > 0 ? static_cast<double>(encoded_bytes) / std::max(1.0, payload)
                              : kUnknownRatio;
