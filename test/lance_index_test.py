@@ -449,17 +449,22 @@ def test_an_ngram_index_follows_or_is_refused(lake):
 
 
 def test_a_fragment_reuse_index_is_refused(lake):
-    table = Indexed(lake, ("by_id",))
+    table = Indexed(lake, ("by_id", "by_country", "by_tag", "by_text"))
     table.dataset.optimize.compact_files(target_rows_per_fragment=100_000, defer_index_remap=True)
     assert "__lance_frag_reuse" in {name for name, *_ in table.indexes()}
     table.add()
-    before, data = table.rows(), table.files("data")
-    done = table.run("optimize", "--target-rows-per-fragment", 1000)
-    if done.code != 0:
-        assert "reuse" in done.error(done.code)
-        assert table.files("data") == data
+    before, version, files = table.rows(), table.dataset.version, table.files("")
+    message = table.run("optimize", "--target-rows-per-fragment", 1000).error(1)
+    assert "fragment-reuse" in message and "optimize_indices" in message and "drop" in message
+    assert (table.dataset.version, table.files("")) == (version, files)
+    # What it says to do.
+    table.dataset.optimize.optimize_indices()
+    table.dataset.drop_index("__lance_frag_reuse")
+    right = table.right_answers()
+    assert table.optimize()["outcome"] == "committed"
     assert table.rows() == before
-    assert [[row[0] for row in found] for found in table.answers()] == table.right_answers()
+    assert [[row[0] for row in found] for found in table.answers()] == right
+    table.check_used()
 
 
 # --- row ids

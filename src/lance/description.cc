@@ -151,8 +151,6 @@ arrow::Result<Description> ParseDescription(const Json& json) {
   for (const Json& index : *indices) {
     ARROW_ASSIGN_OR_RAISE(description.indices.emplace_back(), ParseIndex(index));
   }
-  ARROW_ASSIGN_OR_RAISE(description.fragment_reuse_index,
-                        GetBool(json, "fragment_reuse_index", kWhat));
   return description;
 }
 

@@ -68,7 +68,6 @@ struct Description {
   std::vector<Field> fields;
   std::vector<Fragment> fragments;  ///< in the manifest's order
   std::vector<IndexSegment> indices;
-  bool fragment_reuse_index = false;
 
   const Fragment* FindFragment(uint64_t id) const;
   bool has_blobs() const;

@@ -118,24 +118,12 @@ arrow::Status LanceTable::Refresh() {
 
 arrow::Status CheckSupported(const Description& description) {
   if (!description.unwritable.empty()) return Invalid("{}", description.unwritable);
-  const std::string& storage = description.storage_version;
-  if (storage == "legacy" || storage.starts_with("0.") || storage.starts_with("1.")) {
-    return Invalid(
-        "its files are of storage version {}, which Lance does not rewrite: copy it into a new "
-        "dataset",
-        storage);
-  }
-  if (description.fragment_reuse_index) {
-    return Invalid(
-        "it has a fragment-reuse index (a compaction whose indexes are still to be remapped): let "
-        "Lance finish it with optimize_indices and drop that index first");
-  }
   for (const auto& index : description.indices) {
     if (index.system) continue;
     if (!index.usable) {
       return Invalid(
           "index \"{}\" ({}) cannot be opened by this version, so that it could not follow rows "
-          "that move: drop it first",
+          "that move: drop it, optimize, and create it again",
           index.name, index.type);
     }
     if (index.follows_rows() && !index.fragments) {

@@ -337,11 +337,16 @@ pub fn unwritable(dataset: &Dataset, stored: &[IndexMetadata]) -> Option<String>
         return Some(Failure::from(error).message);
     }
     if manifest.data_storage_format.lance_file_format() == ConcreteFileVersion::V1 {
-        return Some("its storage version is the legacy one (0.1)".to_string());
+        return Some(
+            "its storage version is the legacy one (0.1): copy the rows into a new dataset"
+                .to_string(),
+        );
     }
     if has_fragment_reuse(dataset, stored) {
         return Some(
-            "it has a fragment-reuse index (compaction with deferred index remapping)".to_string(),
+            "it has a fragment-reuse index (compaction with deferred index remapping): let Lance bring its indexes up to \
+             date (optimize_indices), then drop the index __lance_frag_reuse"
+                .to_string(),
         );
     }
     if !matches!(managed_blobs_enabled(&manifest.schema), Ok(false)) || manifest.has_managed_blobs()
