@@ -17,7 +17,7 @@ logger = logging.getLogger("thalweg")
 
 #: Bytes, or text like "512MiB".
 Size: TypeAlias = int | str
-Option: TypeAlias = str | int | float | bool | os.PathLike[str] | None
+Option: TypeAlias = str | int | float | bool | os.PathLike[str] | list[str] | None
 
 
 def column_list(columns: str | Sequence[str]) -> str:

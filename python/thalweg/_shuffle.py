@@ -67,7 +67,7 @@ def fit(selection: Selection, samples: Sequence[bytes], slices: int, first_task:
         for number, content in enumerate(samples):
             paths.append(os.path.join(folder, f"{number:05}.sample"))
             Path(paths[-1]).write_bytes(content)
-        options = {"slices": slices, "first_task": first_task, "out": os.path.join(folder, "tasks")}
+        options: dict[str, Any] = {"slices": slices, "first_task": first_task, "out": os.path.join(folder, "tasks")}
         files = [selection.write(folder), *paths]
         fitted = run("fit", Target("", dict(selection.properties)), options, files=files, named=False)
         tasks = [read_task(Path(path), selection.table, selection.properties) for path in fitted["tasks"]]

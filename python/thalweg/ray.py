@@ -8,9 +8,10 @@ import math
 import os
 import random
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 
@@ -31,6 +32,8 @@ logger = logging.getLogger("thalweg.ray")
 _POLL_SECONDS = 0.5
 #: How long cancelled tasks may take to delete what they wrote.
 _CANCEL_SECONDS = 30.0
+#: Options of Ray's tasks that the tasks of Ray Data take too.
+_DATA_OPTIONS = ("num_cpus", "num_gpus", "memory", "resources", "accelerator_type", "runtime_env", "label_selector")
 
 
 def optimize(
@@ -95,7 +98,7 @@ def optimize(
         raise UsageError("with shuffle, num_tasks says how many slices there are, not max_task_bytes")
     if not _ray.is_initialized():
         _ray.init()
-    planning = {
+    planning: dict[str, Any] = {
         "full": full,
         "policy": policy,
         "theta": theta,
@@ -110,7 +113,7 @@ def optimize(
         "run_id": run_id,
         "catalog_properties": catalog_properties,
     }
-    executing = {
+    executing: dict[str, Any] = {
         "memory": memory or _memory_of_a_task(num_cpus),
         "spill_dir": spill_dir and os.fspath(spill_dir),
         "max_spill_bytes": max_spill_bytes,
@@ -118,7 +121,7 @@ def optimize(
         "verify": verify,
         "orphan_age": orphan_age,
     }
-    remote = {
+    remote: dict[str, Any] = {
         "num_cpus": num_cpus,
         "memory": memory,
         "max_retries": max_retries,
@@ -299,12 +302,12 @@ def _scatter(
     """Of each row of `batch`, some units: their pieces, each with the place that it belongs to."""
     for row in batch.to_pylist():
         selection = _ray.get(selections[row["selection"]])
-        place = 0
-        for slice_number, content in _shuffle.scatter(selection, (row["first"], row["end"]), folder, options):
+        pieces = _shuffle.scatter(selection, (row["first"], row["end"]), folder, options)
+        for number, (slice_number, content) in enumerate(pieces):
             bucket = -1
-            if slice_number >= 0:
-                bucket = row["bucket"] + slice_number * row["places"] + place % row["places"]
-                place += 1
+            if slice_number >= 0:  # any place of the slice, the same one in another attempt
+                place = zlib.crc32(f"{row['first']}/{number}".encode()) % row["places"]
+                bucket = row["bucket"] + slice_number * row["places"] + place
             yield pa.table({"bucket": pa.array([bucket], pa.int64()), "piece": pa.array([content], pa.large_binary())})
 
 
@@ -312,7 +315,7 @@ def _buckets_of(*blocks: pa.Table) -> list[int | None]:
     return [block["bucket"][0].as_py() if block.num_rows else None for block in blocks]
 
 
-def _execute_pieces(task: stages.Task, blocks: list[_ray.ObjectRef], options: dict[str, Any]) -> stages.Result | None:
+def _execute_pieces(task: stages.Task, blocks: list[_ray.ObjectRef], options: dict[str, Any]) -> stages.Result:
     """One slice, its pieces fetched block by block while they are sorted."""
 
     def pieces() -> Iterator[pa.Buffer]:
@@ -328,8 +331,9 @@ class _ShuffleJob(_Job):
     a row belongs to, Ray Data shuffles the rows by that, and each worker sorts and writes a slice."""
 
     slices: int | None = None
-    #: Bytes that one worker scatters at once, and of one block of the shuffle.
+    #: Bytes that one worker scatters at once, of one piece of a slice, and of one block of the shuffle.
     scatter_bytes = 1 << 30
+    piece_bytes = 8 << 20
     block_bytes = 64 << 20
 
     def _sort(self) -> None:
@@ -338,7 +342,9 @@ class _ShuffleJob(_Job):
         workers = max(1, int(_ray.cluster_resources().get("CPU", 1) / max(self._remote["num_cpus"], 0.001)))
         fitted, tasks = self._fit(selections, sizes, workers)
 
-        places, begins, items = [], [], []
+        places: list[int] = []
+        begins: list[int] = []
+        items: list[dict[str, int]] = []
         for number, of_selection in enumerate(sizes):
             total = sum(of_selection)
             places.append(max(1, math.ceil(total / len(tasks[number]) / self.block_bytes)))
@@ -353,8 +359,8 @@ class _ShuffleJob(_Job):
             self._scans += _ray.get(block)["piece"].to_pylist()
         options = _ray.put(self._executing)
         arguments = []
-        for number, of_selection in enumerate(tasks):
-            for slice_number, task in enumerate(of_selection):
+        for number, of_tasks in enumerate(tasks):
+            for slice_number, task in enumerate(of_tasks):
                 begin = begins[number] + slice_number * places[number]
                 refs = [ref for bucket in range(begin, begin + places[number]) for ref in blocks.get(bucket, [])]
                 if not refs:
@@ -399,11 +405,12 @@ class _ShuffleJob(_Job):
         context.enable_progress_bars = False
         context.print_on_execution_start = False
         options = {key: self._executing[key] for key in ("memory", "threads", "spill_dir", "verify")}
-        remote = {key: value for key, value in self._remote.items() if key != "max_retries"}
+        options["piece_size"] = self.piece_bytes
+        remote = {key: value for key, value in self._remote.items() if key in _DATA_OPTIONS}
         try:
             with ray.data.DataContext.current(context):
                 scattered = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
-                    _scatter,
+                    cast(Any, _scatter),
                     batch_size=1,
                     batch_format="pyarrow",
                     fn_kwargs={

@@ -150,7 +150,7 @@ def plan(
 def execute(
     task: Task,
     *,
-    rows: object = None,
+    rows: Any = None,
     memory: Size | None = None,
     spill_dir: str | os.PathLike[str] | None = None,
     max_spill_bytes: Size | None = None,
@@ -227,8 +227,9 @@ def commit(
     """
     target = resolve(table, catalog_properties)
     with tempfile.TemporaryDirectory(prefix="thalweg-results-") as folder:
-        options = {"verify": verify, "memory": memory, "scan": []}
+        reports = []
         for number, scan in enumerate(scans):
-            options["scan"].append(os.path.join(folder, f"scan-{number:05}.json"))
-            Path(options["scan"][-1]).write_bytes(scan)
+            reports.append(os.path.join(folder, f"scan-{number:05}.json"))
+            Path(reports[-1]).write_bytes(scan)
+        options: dict[str, Any] = {"verify": verify, "memory": memory, "scan": reports}
         return run("commit", target, options, files=_write_results(results, folder), progress=progress)
