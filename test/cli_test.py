@@ -42,6 +42,10 @@ COMMANDS = [
     "history",
     "execute",
     "commit",
+    "discard",
+    "sample",
+    "fit",
+    "scatter",
     "clean",
 ]
 

@@ -23,7 +23,7 @@ from ._progress import Progress  # noqa: E402
 from ._target import TableLike  # noqa: E402
 from .errors import ConflictError, InvalidTable, ThalwegError, UnknownOutcomeError, UsageError  # noqa: E402
 from .plot import plot  # noqa: E402
-from .stages import Plan, Result, Task, commit, execute, plan  # noqa: E402
+from .stages import Plan, Result, Task, commit, discard, execute, plan  # noqa: E402
 from .tables import (  # noqa: E402
     clean,
     clear_clustering,
@@ -56,6 +56,7 @@ __all__ = [
     "clustering_spec",
     "commit",
     "cubes",
+    "discard",
     "execute",
     "history",
     "optimize",

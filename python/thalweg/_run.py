@@ -17,7 +17,7 @@ logger = logging.getLogger("thalweg")
 
 #: Bytes, or text like "512MiB".
 Size: TypeAlias = int | str
-Option: TypeAlias = str | int | float | bool | os.PathLike[str] | None
+Option: TypeAlias = str | int | float | bool | os.PathLike[str] | list[str] | None
 
 
 def column_list(columns: str | Sequence[str]) -> str:
@@ -27,12 +27,15 @@ def column_list(columns: str | Sequence[str]) -> str:
 
 
 def words_of(options: Mapping[str, Option]) -> list[str]:
-    """Options as words: None and False are left out, True is a flag."""
+    """Options as words: None and False are left out, True is a flag, a list is the option for each of its members."""
     words = []
     for name, value in options.items():
         if value is None or value is False:
             continue
         flag = "--" + name.replace("_", "-")
+        if isinstance(value, list):
+            words += [f"{flag}={one}" for one in value]
+            continue
         text = os.fspath(value) if isinstance(value, os.PathLike) else value
         words.append(flag if value is True else f"{flag}={text}")
     return words

@@ -90,15 +90,22 @@ class Plan(dict[str, Any]):
             return []
         resources = {"memory": memory, "spill_dir": spill_dir, "threads": threads}
         with tempfile.TemporaryDirectory(prefix="thalweg-tasks-") as folder:
-            options = self._options | resources | {"tasks_out": folder}
-            planned = run("plan", self._target, options, progress=progress)
-            if planned["outcome"] != "planned" or planned["snapshot_before"] != self["snapshot_before"]:
-                raise ConflictError(f"{self['table']}: the table has moved since it was planned: plan again")
-            table = self._target.pin() if self._target.pin else None
-            return [_read_task(Path(path), table, self._target.properties) for path in planned["tasks"]]
+            paths, table, properties = planned_envelopes(self, "tasks", resources | {"tasks_out": folder}, progress)
+            return [read_task(Path(path), table, properties) for path in paths]
 
 
-def _read_task(path: Path, table: object, properties: Mapping[str, str]) -> Task:
+def planned_envelopes(
+    plan: Plan, kind: str, options: dict[str, Any], progress: Progress = None
+) -> tuple[list[str], object, Mapping[str, str]]:
+    """Plans again, writing envelopes: their paths, and what it takes elsewhere to reach the table."""
+    target = plan._target
+    planned = run("plan", target, plan._options | options, progress=progress)
+    if planned["outcome"] != "planned" or planned["snapshot_before"] != plan["snapshot_before"]:
+        raise ConflictError(f"{plan['table']}: the table has moved since it was planned: plan again")
+    return planned[kind], target.pin() if target.pin else None, target.properties
+
+
+def read_task(path: Path, table: object, properties: Mapping[str, str]) -> Task:
     envelope = path.read_bytes()
     model = json.loads(envelope).get("fitted-file")
     return Task(envelope, (model, (path.parent / model).read_bytes()) if model else None, table, dict(properties))
@@ -143,6 +150,7 @@ def plan(
 def execute(
     task: Task,
     *,
+    rows: Any = None,
     memory: Size | None = None,
     spill_dir: str | os.PathLike[str] | None = None,
     max_spill_bytes: Size | None = None,
@@ -152,7 +160,9 @@ def execute(
     progress: Progress = None,
 ) -> Result:
     """Sorts and writes the rows of one task. The files wait for their commit, at most `orphan_age` (24h); on failure
-    they are deleted. May be done again, also while another process does it: only one result of a task is committed."""
+    they are deleted. May be done again, also while another process does it: only one result of a task is committed.
+
+    `rows`: an Arrow stream (`__arrow_c_stream__`) of the rows of its slice, read elsewhere."""
     with tempfile.TemporaryDirectory(prefix="thalweg-task-") as folder:
         path, out = Path(folder, "task-00000.json"), Path(folder, "result.json")
         path.write_bytes(task.envelope)
@@ -174,30 +184,52 @@ def execute(
             files=[str(path)],
             named=False,
             progress=progress,
+            rows=None if rows is None else rows.__arrow_c_stream__(),
         )
         return Result(out.read_bytes())
+
+
+def discard(
+    table: TableLike,
+    results: Sequence[Result],
+    *,
+    catalog_properties: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Deletes the files of results that will not be committed; what is committed stays."""
+    target = resolve(table, catalog_properties)
+    with tempfile.TemporaryDirectory(prefix="thalweg-results-") as folder:
+        return run("discard", target, {}, files=_write_results(results, folder))
+
+
+def _write_results(results: Sequence[Result], folder: str) -> list[str]:
+    paths = []
+    for number, result in enumerate(results):
+        paths.append(os.path.join(folder, f"result-{number:05}.json"))
+        Path(paths[-1]).write_bytes(result.envelope)
+    return paths
 
 
 def commit(
     table: TableLike,
     results: Sequence[Result],
     *,
+    scans: Sequence[bytes] = (),
     verify: Verify = "digest",
     memory: Size | None = None,
     progress: Progress = None,
     catalog_properties: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Checks the results of all tasks of a plan (one of each), and commits them as one change: the object of
-    `thalweg commit --json`.
+    `thalweg commit --json`. `scans`: the reports of `thalweg scatter`, for results whose rows it read.
 
     Raises:
         ConflictError: files that the plan rewrote were changed meanwhile. The written files are reclaimed later.
     """
     target = resolve(table, catalog_properties)
     with tempfile.TemporaryDirectory(prefix="thalweg-results-") as folder:
-        paths = []
-        for number, result in enumerate(results):
-            paths.append(os.path.join(folder, f"result-{number:05}.json"))
-            Path(paths[-1]).write_bytes(result.envelope)
-        options = {"verify": verify, "memory": memory}
-        return run("commit", target, options, files=paths, progress=progress)
+        reports = []
+        for number, scan in enumerate(scans):
+            reports.append(os.path.join(folder, f"scan-{number:05}.json"))
+            Path(reports[-1]).write_bytes(scan)
+        options: dict[str, Any] = {"verify": verify, "memory": memory, "scan": reports}
+        return run("commit", target, options, files=_write_results(results, folder), progress=progress)

@@ -125,6 +125,7 @@ std::unique_ptr<CLI::App> MakeApp(Session& session) {
   AddReportCommand(*app, session);
   AddRunCommands(*app, session);
   AddTaskCommands(*app, session);
+  AddShuffleCommands(*app, session);
   AddGeneralOptions(app.get(), session);
   for (CLI::App* command : app->get_subcommands({})) {
     command->group("Commands");

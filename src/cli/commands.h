@@ -14,6 +14,7 @@ void AddWriteCommand(CLI::App& app, Session& session);     ///< write
 void AddInspectCommands(CLI::App& app, Session& session);  ///< status, cubes, history
 void AddReportCommand(CLI::App& app, Session& session);    ///< report
 void AddRunCommands(CLI::App& app, Session& session);      ///< plan, optimize, clean
-void AddTaskCommands(CLI::App& app, Session& session);     ///< execute, commit
+void AddShuffleCommands(CLI::App& app, Session& session);  ///< sample, fit, scatter
+void AddTaskCommands(CLI::App& app, Session& session);     ///< execute, commit, discard
 
 }  // namespace thalweg::cli

@@ -22,7 +22,7 @@ struct Host {
   arrow::StopToken stop = arrow::StopToken::Unstoppable();
   /// Opens the table of every command, whatever its name; empty: by its name.
   std::function<arrow::Result<std::unique_ptr<Table>>(const std::string& name)> open;
-  /// What `write` writes, in the place of files.
+  /// What `write` writes and `execute` sorts, in the place of files.
   std::shared_ptr<arrow::RecordBatchReader> rows;
 };
 

@@ -10,6 +10,7 @@
 #include "task/envelope.h"
 #include "task/optimize.h"
 #include "task/run_intent.h"
+#include "task/shuffle.h"
 #include "util/status.h"
 #include "util/units.h"
 #include "util/uuid.h"
@@ -19,7 +20,8 @@ namespace {
 
 struct RunFlags {
   std::string table;
-  std::string tasks_out;  ///< plan only
+  std::string tasks_out;       ///< plan only
+  std::string selections_out;  ///< plan only
   PlanFlags plan;
   ExecuteOptions execute;
   double orphan_age_seconds = 86400;
@@ -27,40 +29,59 @@ struct RunFlags {
 
 // --- plan
 
-/// The folder for task envelopes: made when missing, refused when it holds tasks of another plan.
-arrow::Status PrepareTaskFolder(const std::string& folder) {
+/// The folder for envelopes: made when missing, refused when it holds those of another plan.
+arrow::Status PrepareTaskFolder(const std::string& option, const std::string& folder,
+                                const std::string& prefix) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error || !std::filesystem::is_directory(folder, error)) {
-    return Invalid("--tasks-out {}: the folder cannot be made{}{}", folder, error ? ": " : "",
+    return Invalid("{} {}: the folder cannot be made{}{}", option, folder, error ? ": " : "",
                    error ? error.message() : "");
   }
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with("task-") && name.ends_with(".json")) {
-      return Usage(
-          "--tasks-out {}: the folder holds {} of an earlier plan already; name another folder",
-          folder, name);
+    if (name.starts_with(prefix) && name.ends_with(".json")) {
+      return Usage("{} {}: the folder holds {} of an earlier plan already; name another folder",
+                   option, folder, name);
     }
   }
-  if (error) return Invalid("--tasks-out {}: {}", folder, error.message());
+  if (error) return Invalid("{} {}: {}", option, folder, error.message());
   return arrow::Status::OK();
 }
 
-arrow::Result<std::vector<std::string>> WritePlannedTasks(
-    const Session& session, Table& table, const ClusteringSpec& spec, const Layout& layout,
-    const Plan& plan, const std::string& run_id, const OutputSizes& sizes, RunFlags* flags) {
+/// Where the envelopes of a plan went.
+struct PlannedFiles {
+  std::vector<std::string> tasks, selections;
+};
+
+arrow::Result<PlannedFiles> WritePlanned(const Session& session, Table& table,
+                                         const ClusteringSpec& spec, const Layout& layout,
+                                         const Plan& plan, const std::string& run_id,
+                                         const OutputSizes& sizes, RunFlags* flags) {
   ARROW_RETURN_NOT_OK(table.CheckWritable());
-  ARROW_RETURN_NOT_OK(PrepareTaskFolder(flags->tasks_out));
   PrepareOptions prepare;
   prepare.run_id = run_id;
   prepare.target_file_bytes = sizes.target_file_bytes;
   prepare.target_file_rows = sizes.target_file_rows;
   prepare.target_row_group_bytes = sizes.target_row_group_bytes;
+  PlannedFiles files;
+  if (!flags->selections_out.empty()) {
+    ARROW_RETURN_NOT_OK(PrepareTaskFolder("--selections-out", flags->selections_out, "selection-"));
+    ARROW_ASSIGN_OR_RAISE(const auto selections,
+                          PrepareSelections(table, spec, layout, plan, prepare));
+    for (const auto& selection : selections) {
+      files.selections.push_back(std::filesystem::path(flags->selections_out) /
+                                 fmt::format("selection-{:05}.json", files.selections.size()));
+      ARROW_RETURN_NOT_OK(WriteSelection(selection, files.selections.back()));
+    }
+    return files;
+  }
+  ARROW_RETURN_NOT_OK(PrepareTaskFolder("--tasks-out", flags->tasks_out, "task-"));
   const WorkScope work(session, &flags->execute);
   ARROW_ASSIGN_OR_RAISE(const auto tasks,
                         PrepareTasks(table, spec, layout, plan, prepare, flags->execute));
-  return WriteTasks(tasks, flags->tasks_out);
+  ARROW_ASSIGN_OR_RAISE(files.tasks, WriteTasks(tasks, flags->tasks_out));
+  return files;
 }
 
 arrow::Status RunPlan(const Session& session, RunFlags flags) {
@@ -72,7 +93,7 @@ arrow::Status RunPlan(const Session& session, RunFlags flags) {
                         ResolvePlanInputs(*table, flags.plan.plan, flags.plan.target_file_bytes,
                                           flags.plan.target_file_rows));
   // Tasks that are to be executed need the indexes brought up to date now: nobody does it later.
-  const bool dry_run = flags.tasks_out.empty();
+  const bool dry_run = flags.tasks_out.empty() && flags.selections_out.empty();
   Layout layout;
   Plan plan;
   std::vector<std::string> done;
@@ -92,11 +113,11 @@ arrow::Status RunPlan(const Session& session, RunFlags flags) {
 
   const bool anything = !plan.selections.empty();
   std::string run_id = flags.plan.run_id;
-  std::vector<std::string> tasks;
-  if (anything && !flags.tasks_out.empty()) {
+  PlannedFiles files;
+  if (anything && !dry_run) {
     if (run_id.empty()) run_id = NewUuid();
-    ARROW_ASSIGN_OR_RAISE(tasks, WritePlannedTasks(session, *table, spec, layout, plan, run_id,
-                                                   inputs.sizes, &flags));
+    ARROW_ASSIGN_OR_RAISE(
+        files, WritePlanned(session, *table, spec, layout, plan, run_id, inputs.sizes, &flags));
   }
 
   Json json = CommandJson("plan", table->name());
@@ -107,12 +128,17 @@ arrow::Status RunPlan(const Session& session, RunFlags flags) {
   for (const char* key : {"snapshot_after", "spill_bytes", "peak_memory_bytes"}) {
     json[key] = nullptr;
   }
-  if (!flags.tasks_out.empty()) json["tasks"] = tasks;
+  if (!flags.tasks_out.empty()) json["tasks"] = files.tasks;
+  if (!flags.selections_out.empty()) json["selections"] = files.selections;
   std::string text = PlanText(layout, plan);
-  if (!tasks.empty()) {
-    text += fmt::format("{} of run {} in {}\n", Plural(static_cast<int64_t>(tasks.size()), "task"),
-                        run_id, flags.tasks_out);
-  }
+  const auto tell = [&](const std::vector<std::string>& written, const char* what,
+                        const std::string& folder) {
+    if (written.empty()) return;
+    text += fmt::format("{} of run {} in {}\n", Plural(static_cast<int64_t>(written.size()), what),
+                        run_id, folder);
+  };
+  tell(files.tasks, "task", flags.tasks_out);
+  tell(files.selections, "selection", flags.selections_out);
   return session.Print(json, text);
 }
 
@@ -193,6 +219,12 @@ void AddRunCommands(CLI::App& app, Session& session) {
       ->add_option("--tasks-out", plan->tasks_out,
                    "write the tasks as task-00000.json … into this folder, for thalweg execute")
       ->option_text("DIR");
+  command
+      ->add_option("--selections-out", plan->selections_out,
+                   "write the selections as selection-00000.json … into this folder, without a key "
+                   "model, for thalweg sample")
+      ->option_text("DIR")
+      ->excludes("--tasks-out");
   AddExecuteOptions(command, &plan->execute, /*verify=*/false);
   command->callback(
       [&session, plan] { session.action = [&session, plan] { return RunPlan(session, *plan); }; });

@@ -8,6 +8,7 @@
 #include "cli/session.h"
 #include "task/envelope.h"
 #include "task/optimize.h"
+#include "task/write.h"
 #include "util/status.h"
 #include "util/units.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 struct ExecuteFlags {
   std::string task;
+  std::vector<std::string> rows;  ///< pieces
   std::string out;
   ExecuteOptions options;
   double orphan_age_seconds = 86400;
@@ -81,10 +83,17 @@ arrow::Status RunExecute(const Session& session, ExecuteFlags flags) {
         ResultJson(result, flags.out, true),
         fmt::format("nothing to do: {} holds the result of this task already\n", flags.out));
   }
+  std::unique_ptr<RowSource> given;
+  if (session.host != nullptr && session.host->rows != nullptr) {
+    given = RowsOfReader(session.host->rows);
+  } else if (!flags.rows.empty()) {
+    ARROW_ASSIGN_OR_RAISE(given, OpenInputFiles(flags.rows, nullptr));
+  }
   arrow::Result<ResultEnvelope> result = arrow::Status::Invalid("");
   {
     const WorkScope work(session, &flags.options);
-    result = ExecuteTaskForCommit(*table, task, flags.options, flags.orphan_age_seconds);
+    result = ExecuteTaskForCommit(*table, task, flags.options, flags.orphan_age_seconds,
+                                  std::move(given));
   }
   ARROW_RETURN_NOT_OK(result.status());
   if (auto written = WriteResult(*result, flags.out); !written.ok()) {
@@ -94,9 +103,38 @@ arrow::Status RunExecute(const Session& session, ExecuteFlags flags) {
   return session.Print(ResultJson(*result, flags.out, false), ResultText(*result, flags));
 }
 
+struct DiscardFlags {
+  std::string table;
+  std::vector<std::string> results;
+};
+
+arrow::Status RunDiscard(const Session& session, const DiscardFlags& flags) {
+  ARROW_ASSIGN_OR_RAISE(auto table, session.OpenForWriting(flags.table));
+  std::vector<ResultEnvelope> results;
+  for (const auto& path : flags.results) {
+    ARROW_ASSIGN_OR_RAISE(results.emplace_back(), ReadResult(path));
+  }
+  ARROW_ASSIGN_OR_RAISE(const DiscardReport report, DiscardResults(*table, results));
+  Json json = CommandJson("discard", table->name());
+  json["outcome"] = report.files > 0 ? "discarded" : "nothing-to-do";
+  if (report.files == 0) {
+    json["reason"] = report.committed > 0 ? "the files are committed" : "the files are gone";
+  }
+  json["files_deleted"] = report.files;
+  json["bytes_deleted"] = report.bytes;
+  json["files_committed"] = report.committed;
+  return session.Print(
+      json,
+      fmt::format("deleted {} ({}){}\n", Plural(report.files, "file"), FormatBytes(report.bytes),
+                  report.committed > 0
+                      ? fmt::format("; {} committed and stay", FormatCount(report.committed))
+                      : ""));
+}
+
 struct CommitFlags {
   std::string table;
   std::vector<std::string> results;
+  std::vector<std::string> scans;
   ExecuteOptions options;
 };
 
@@ -106,10 +144,14 @@ arrow::Status RunCommit(const Session& session, CommitFlags flags) {
   for (const auto& path : flags.results) {
     ARROW_ASSIGN_OR_RAISE(results.emplace_back(), ReadResult(path));
   }
+  std::vector<ScanReport> scans;
+  for (const auto& path : flags.scans) {
+    ARROW_ASSIGN_OR_RAISE(scans.emplace_back(), ReadScanReport(path));
+  }
   arrow::Result<OptimizeReport> report = arrow::Status::Invalid("");
   {
     const WorkScope work(session, &flags.options);
-    report = CommitResults(*table, results, flags.options);
+    report = CommitResults(*table, results, flags.options, scans);
   }
   ARROW_RETURN_NOT_OK(report.status());
   const std::string spill_dir = SpillFolder(flags.options);
@@ -130,6 +172,11 @@ void AddTaskCommands(CLI::App& app, Session& session) {
   command->add_option("--out", execute->out, "where the result envelope goes")
       ->required()
       ->option_text("RESULT");
+  command
+      ->add_option("--rows", execute->rows,
+                   "sort these pieces of thalweg scatter, all of the task's slice, instead of "
+                   "reading the table")
+      ->option_text("PIECE…");
   AddDuration(
       command, "--orphan-age", &execute->orphan_age_seconds,
       "how long the files wait for their commit before they may be reclaimed (default: 24h)");
@@ -146,6 +193,10 @@ void AddTaskCommands(CLI::App& app, Session& session) {
   command->add_option("RESULT", commit->results, "result envelopes (JSON), all slices of a run")
       ->required()
       ->option_text(" ");
+  command
+      ->add_option("--scan", commit->scans,
+                   "scan reports of thalweg scatter, where the rows of the results came from it")
+      ->option_text("SCAN…");
   AddVerify(command, &commit->options.verify,
             "counts accepts results that were executed without digests (default: digest)");
   AddBytes(command, "--memory", &commit->options.memory_bytes,
@@ -153,6 +204,18 @@ void AddTaskCommands(CLI::App& app, Session& session) {
            "the machine's)");
   command->callback([&session, commit] {
     session.action = [&session, commit] { return RunCommit(session, *commit); };
+  });
+
+  auto discard = std::make_shared<DiscardFlags>();
+  command =
+      AddCommand(app, "discard", "Delete the files of executed tasks that will not be committed.",
+                 "  thalweg discard prod.web.events results/*.json");
+  AddTable(command, &discard->table);
+  command->add_option("RESULT", discard->results, "result envelopes (JSON)")
+      ->required()
+      ->option_text(" ");
+  command->callback([&session, discard] {
+    session.action = [&session, discard] { return RunDiscard(session, *discard); };
   });
 }
 

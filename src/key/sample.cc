@@ -241,6 +241,35 @@ arrow::Result<std::vector<ColumnSample::Candidate>> ColumnSample::Retained() con
   });
 }
 
+int64_t ColumnSample::width() const { return impl_->width; }
+
+arrow::Result<ColumnSample> ColumnSample::FromRetained(KeyType type, int column_position,
+                                                       int64_t width,
+                                                       const std::vector<Candidate>& candidates) {
+  ColumnSample sample(type, column_position);
+  sample.impl_->Widen(width);
+  const size_t keep = sample.impl_->Keep();
+  if (candidates.size() > keep) {
+    return Invalid("a sample of {} values of up to {} bytes: at most {} can be", candidates.size(),
+                   width, keep);
+  }
+  for (const auto& candidate : candidates) {
+    const uint64_t priority = SamplePriority(candidate.address, column_position);
+    if (type.fixed_width()) {
+      ARROW_ASSIGN_OR_RAISE(auto value, DecodeMapped(type, candidate.encoded));
+      sample.impl_->values.Push(keep, {priority, candidate.address, value});
+    } else {
+      ARROW_ASSIGN_OR_RAISE(auto text, DecodeText(candidate.encoded));
+      if (static_cast<int64_t>(candidate.encoded.size()) > width) {
+        return Invalid("a sampled value of {} bytes: at most {} were said",
+                       candidate.encoded.size(), width);
+      }
+      sample.impl_->texts.Push(keep, {priority, candidate.address, std::move(text)});
+    }
+  }
+  return sample;
+}
+
 arrow::Result<ColumnModel> ColumnSample::Finish() const {
   ARROW_ASSIGN_OR_RAISE(auto candidates, Retained());
   std::vector<std::string> sorted;

@@ -41,6 +41,12 @@ class ColumnSample {
     std::string encoded;
   };
   arrow::Result<std::vector<Candidate>> Retained() const;
+  /// Encoded bytes of the widest candidate seen, kept or not: bounds how many are kept.
+  int64_t width() const;
+  /// What Retained() and width() told, as a sample again. Priorities are taken from the addresses.
+  /// Values that are not of the type are an error.
+  static arrow::Result<ColumnSample> FromRetained(KeyType type, int column_position, int64_t width,
+                                                  const std::vector<Candidate>& candidates);
 
   /// An error when there were candidates but none fits (K = 0).
   arrow::Result<ColumnModel> Finish() const;

@@ -1,73 +1,31 @@
 #include <algorithm>
 #include <atomic>
 
-#include "key/sample.h"
 #include "sort/cluster_sort.h"
 #include "sort/curve_profile.h"
 #include "sort/parallel.h"
-#include "sort/row_sample.h"
+#include "sort/partial_fit.h"
 #include "sort/sort_context.h"
 #include "util/status.h"
 
 namespace thalweg {
-namespace {
 
-/// What one thread has seen of the key columns.
-struct PartialFit {
-  std::vector<ColumnSample> columns;
-  RowSample rows;
-  int64_t row_count = 0;
-  int64_t nulls[4] = {0, 0, 0, 0};
-
-  arrow::Status Add(const RowBatch& input) {
-    const arrow::RecordBatch& batch = *input.batch;
-    const uint64_t* addresses = input.addresses ? input.addresses->raw_values() : nullptr;
-    for (size_t k = 0; k < columns.size(); ++k) {
-      ARROW_RETURN_NOT_OK(
-          columns[k].Add(*batch.column(static_cast<int>(k)), input.first_address, addresses));
-      nulls[k] += batch.column(static_cast<int>(k))->ComputeLogicalNullCount();
-    }
-    row_count += batch.num_rows();
-    return rows.Add(batch, input.first_address, addresses);
-  }
-
-  arrow::Status Merge(PartialFit other) {
-    for (size_t k = 0; k < columns.size(); ++k) {
-      ARROW_RETURN_NOT_OK(columns[k].Merge(other.columns[k]));
-      nulls[k] += other.nulls[k];
-    }
-    row_count += other.row_count;
-    return rows.Merge(std::move(other.rows));
-  }
-};
-
-}  // namespace
-
-arrow::Result<FittedKeys> FitKeys(RowSource& source, const std::vector<int>& key_columns,
-                                  Curve curve, int bits_per_dim, Algorithm algorithm,
-                                  const ClusterSortOptions& options) {
-  if (key_columns.empty() || key_columns.size() > 4) {
-    return Invalid("clustering needs one to four key columns, got {}", key_columns.size());
-  }
+arrow::Result<PartialFit> SampleRows(RowSource& source, const std::vector<int>& key_columns,
+                                     Algorithm algorithm, const ClusterSortOptions& options) {
   SortContext context(options);
-  std::vector<KeyType> types;
   arrow::FieldVector fields;
   for (int column : key_columns) {
     if (column < 0 || column >= source.schema()->num_fields()) {
       return Invalid("key column {} is not in the schema", column);
     }
     fields.push_back(source.schema()->field(column));
-    ARROW_ASSIGN_OR_RAISE(KeyType type, KeyTypeOf(*fields.back()->type(), algorithm));
-    types.push_back(type);
   }
   const auto schema = arrow::schema(fields);
   const int threads = std::max(1, std::min(context.threads, source.num_parts()));
   std::vector<PartialFit> partial;
   for (int thread = 0; thread < threads; ++thread) {
-    partial.push_back({{}, RowSample(schema)});
-    for (size_t k = 0; k < types.size(); ++k) {
-      partial.back().columns.emplace_back(types[k], key_columns[k]);
-    }
+    ARROW_ASSIGN_OR_RAISE(auto fit, PartialFit::Make(*schema, key_columns, algorithm));
+    partial.push_back(std::move(fit));
   }
   SharedStatus shared;
   std::atomic<int> next_part{0};
@@ -89,21 +47,14 @@ arrow::Result<FittedKeys> FitKeys(RowSource& source, const std::vector<int>& key
   for (int thread = 1; thread < threads; ++thread) {
     ARROW_RETURN_NOT_OK(partial[0].Merge(std::move(partial[thread])));
   }
-  std::vector<ColumnModel> models;
-  for (ColumnSample& sample : partial[0].columns) {
-    ARROW_ASSIGN_OR_RAISE(auto model, sample.Finish());
-    models.push_back(std::move(model));
-  }
-  ARROW_ASSIGN_OR_RAISE(auto encoder, KeyEncoder::Make(curve, bits_per_dim, std::move(models)));
-  ARROW_ASSIGN_OR_RAISE(auto rows, partial[0].rows.Finish());
-  std::vector<int> positions(key_columns.size());
-  for (size_t k = 0; k < positions.size(); ++k) positions[k] = static_cast<int>(k);
-  ARROW_ASSIGN_OR_RAISE(auto keys, KeyVector::Encode(encoder, *rows, positions));
-  FittedKeys fitted{std::move(encoder), {}, partial[0].row_count, {0, 0, 0, 0}};
-  for (int64_t i = 0; i < keys.size(); ++i) fitted.row_sample.push_back(keys[i]);
-  std::sort(fitted.row_sample.begin(), fitted.row_sample.end());
-  std::copy(partial[0].nulls, partial[0].nulls + 4, fitted.null_rows_per_column);
-  return fitted;
+  return std::move(partial[0]);
+}
+
+arrow::Result<FittedKeys> FitKeys(RowSource& source, const std::vector<int>& key_columns,
+                                  Curve curve, int bits_per_dim, Algorithm algorithm,
+                                  const ClusterSortOptions& options) {
+  ARROW_ASSIGN_OR_RAISE(auto fit, SampleRows(source, key_columns, algorithm, options));
+  return fit.Finish(curve, bits_per_dim);
 }
 
 std::vector<Key128> SliceBorders(const FittedKeys& fitted, int parts) {

@@ -1,13 +1,19 @@
 #include "sort/row_sample.h"
 
+#include <arrow/builder.h>
 #include <arrow/compute/api_vector.h>
+#include <arrow/io/memory.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/ipc/writer.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "key/sample.h"
 #include "sort/gather.h"
 #include "sort/key_rows.h"
+#include "util/status.h"
 
 namespace thalweg {
 namespace {
@@ -17,6 +23,7 @@ constexpr int64_t kMaxBytes = int64_t{16} << 20;
 constexpr int64_t kRowOverhead = 64;
 // Not the position of any column, so that rows are drawn independently of the columns' own samples.
 constexpr int kRowPosition = std::numeric_limits<int>::max();
+constexpr char kAddressColumn[] = "address";
 
 }  // namespace
 
@@ -123,6 +130,60 @@ arrow::Result<std::shared_ptr<arrow::RecordBatch>> RowSample::Finish() {
   std::vector<uint64_t> rows(candidates_.size());
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = candidates_[i].row;
   return gatherer.Gather(rows.data(), static_cast<int64_t>(rows.size()));
+}
+
+arrow::Result<std::string> RowSample::Serialize() {
+  ARROW_ASSIGN_OR_RAISE(auto rows, Finish());
+  arrow::UInt64Builder addresses;
+  for (const auto& candidate : candidates_)
+    ARROW_RETURN_NOT_OK(addresses.Append(candidate.address));
+  ARROW_ASSIGN_OR_RAISE(auto column, addresses.Finish());
+  ARROW_ASSIGN_OR_RAISE(
+      rows,
+      rows->AddColumn(rows->num_columns(), arrow::field(kAddressColumn, arrow::uint64()), column));
+  ARROW_ASSIGN_OR_RAISE(auto out, arrow::io::BufferOutputStream::Create());
+  ARROW_ASSIGN_OR_RAISE(auto writer, arrow::ipc::MakeStreamWriter(out, rows->schema()));
+  ARROW_RETURN_NOT_OK(writer->WriteRecordBatch(*rows));
+  ARROW_RETURN_NOT_OK(writer->Close());
+  ARROW_ASSIGN_OR_RAISE(auto buffer, out->Finish());
+  std::string bytes(reinterpret_cast<const char*>(&widest_), sizeof(widest_));
+  return bytes.append(buffer->ToString());
+}
+
+arrow::Result<RowSample> RowSample::Deserialize(std::string_view bytes) {
+  int64_t widest = 0;
+  if (bytes.size() < sizeof(widest)) return Invalid("row sample: truncated");
+  std::memcpy(&widest, bytes.data(), sizeof(widest));
+  bytes.remove_prefix(sizeof(widest));
+  if (widest < 0) return Invalid("row sample: a row of {} bytes", widest);
+  arrow::io::BufferReader input{arrow::Buffer::FromString(std::string(bytes))};
+  ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchStreamReader::Open(&input));
+  const int last = reader->schema()->num_fields() - 1;
+  if (last < 0 || reader->schema()->field(last)->name() != kAddressColumn ||
+      reader->schema()->field(last)->type()->id() != arrow::Type::UINT64) {
+    return Invalid("row sample: its addresses are missing");
+  }
+  ARROW_ASSIGN_OR_RAISE(auto schema, reader->schema()->RemoveField(last));
+  RowSample sample(schema);
+  if (!sample.schema_->Equals(*schema)) return Invalid("row sample: it has dictionaries");
+  std::shared_ptr<arrow::RecordBatch> rows;
+  ARROW_RETURN_NOT_OK(reader->ReadNext(&rows));
+  if (rows == nullptr) return sample;
+  ARROW_RETURN_NOT_OK(rows->ValidateFull());
+  if (rows->num_rows() > kMaxRows) return Invalid("row sample: {} rows", rows->num_rows());
+  const auto column = std::static_pointer_cast<arrow::UInt64Array>(rows->column(last));
+  if (column->null_count() > 0) return Invalid("row sample: a row without an address");
+  ARROW_ASSIGN_OR_RAISE(rows, rows->RemoveColumn(last));
+  ARROW_ASSIGN_OR_RAISE(const auto weights, RowWeights(*rows));
+  sample.widest_ = widest;
+  for (int64_t i = 0; i < rows->num_rows(); ++i) {
+    const uint64_t address = column->Value(i);
+    sample.widest_ = std::max(sample.widest_, weights[i]);
+    sample.candidates_.push_back(
+        {SamplePriority(address, kRowPosition), address, RowAddress(0, static_cast<uint64_t>(i))});
+  }
+  sample.chunks_.push_back(std::move(rows));
+  return sample;
 }
 
 }  // namespace thalweg

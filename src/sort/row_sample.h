@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace thalweg {
@@ -22,6 +24,12 @@ class RowSample {
   arrow::Status Merge(RowSample other);
   /// The retained rows in (priority, address) order; dictionary columns decoded.
   arrow::Result<std::shared_ptr<arrow::RecordBatch>> Finish();
+  const std::shared_ptr<arrow::Schema>& schema() const { return schema_; }
+
+  /// The widest row's bytes, then an Arrow IPC stream of the retained rows with their addresses in
+  /// a last column.
+  arrow::Result<std::string> Serialize();
+  static arrow::Result<RowSample> Deserialize(std::string_view bytes);
 
  private:
   struct Candidate {

@@ -17,6 +17,8 @@ namespace {
 
 constexpr char kTaskTag[] = "thalweg.cluster-task/";
 constexpr char kResultTag[] = "thalweg.cluster-result/";
+constexpr char kSelectionTag[] = "thalweg.cluster-selection/";
+constexpr char kScanTag[] = "thalweg.cluster-scan/";
 constexpr int kVersion = 1;
 constexpr int64_t kMaxSlices = 1000000;
 
@@ -220,10 +222,10 @@ arrow::Status ReadModel(const Json& json, const std::string& what, TaskEnvelope*
   return arrow::Status::OK();
 }
 
-arrow::Result<TaskEnvelope> TaskFromJson(const Json& json, const std::string& what,
-                                         bool with_model) {
+arrow::Result<TaskEnvelope> TaskFromJson(const Json& json, const std::string& what, bool with_model,
+                                         const char* tag = kTaskTag) {
   TaskEnvelope task;
-  ARROW_RETURN_NOT_OK(CheckTag(json, kTaskTag, what));
+  ARROW_RETURN_NOT_OK(CheckTag(json, tag, what));
   ARROW_ASSIGN_OR_RAISE(task.table, GetString(json, "table", what));
   ARROW_ASSIGN_OR_RAISE(task.snapshot_id, GetString(json, "snapshot-id", what));
   ARROW_ASSIGN_OR_RAISE(const Json* spec, GetObject(json, "spec", what));
@@ -340,18 +342,114 @@ arrow::Result<TaskEnvelope> TaskEnvelope::FromJson(const Json& json, const std::
   return TaskFromJson(json, what, /*with_model=*/true);
 }
 
-Json ResultEnvelope::ToJson() const {
-  return Json{{"type", fmt::format("{}{}", kResultTag, kVersion)},
-              {"task", TaskToJson(task, /*with_model=*/false)},
-              {"attempt-id", attempt_id},
+std::vector<TaskEnvelope> SelectionEnvelope::Tasks() const {
+  std::vector<TaskEnvelope> tasks;
+  TaskEnvelope one = task;
+  one.slices = static_cast<int>(borders.size()) + 1;
+  for (int slice = 0; slice < one.slices; ++slice) {
+    one.task = task.task + slice;
+    one.slice = slice;
+    one.key_begin = slice == 0 ? 0 : borders[slice - 1];
+    one.key_end = slice + 1 == one.slices ? std::nullopt : std::optional(borders[slice]);
+    tasks.push_back(one);
+  }
+  return tasks;
+}
+
+Json SelectionEnvelope::ToJson() const {
+  Json json = TaskToJson(task, fitted());
+  json["type"] = fmt::format("{}{}", kSelectionTag, kVersion);
+  json["borders"] = Json::array();
+  for (const Key128 border : borders) json["borders"].push_back(ToHex128(border));
+  return json;
+}
+
+arrow::Result<SelectionEnvelope> SelectionEnvelope::FromJson(const Json& json,
+                                                             const std::string& what) {
+  SelectionEnvelope selection;
+  ARROW_ASSIGN_OR_RAISE(const auto hash, FindString(json, "fitted-hash", what));
+  ARROW_ASSIGN_OR_RAISE(
+      selection.task,
+      TaskFromJson(json, what, /*with_model=*/hash && !hash->empty(), kSelectionTag));
+  if (selection.task.slices != 1) return Invalid("{}: a selection is not a slice", what);
+  ARROW_ASSIGN_OR_RAISE(const Json* borders, GetArray(json, "borders", what));
+  if (static_cast<int64_t>(borders->size()) >= kMaxSlices) {
+    return Invalid("{}: {} borders", what, borders->size());
+  }
+  for (const Json& text : *borders) {
+    if (!text.is_string()) return Invalid("{}: \"borders\" must be texts", what);
+    ARROW_ASSIGN_OR_RAISE(const Key128 border, ParseHex128(text.get<std::string>()));
+    if (border <= (selection.borders.empty() ? Key128{0} : selection.borders.back())) {
+      return Invalid("{}: its borders are not in order", what);
+    }
+    selection.borders.push_back(border);
+  }
+  if (!selection.fitted() && !selection.borders.empty()) {
+    return Invalid("{}: borders without a key model", what);
+  }
+  return selection;
+}
+
+Json ScanReport::ToJson() const {
+  Json list = Json::array();
+  for (const auto& piece : pieces) {
+    list.push_back(Json{{"file", piece.file},
+                        {"slice", piece.slice},
+                        {"rows", piece.rows},
+                        {"bytes", piece.bytes}});
+  }
+  return Json{{"type", fmt::format("{}{}", kScanTag, kVersion)},
+              {"run-id", run_id},
+              {"selection-id", selection_id},
+              {"fitted-hash", fitted_hash},
+              {"first-unit", first_unit},
+              {"end-unit", end_unit},
               {"rows", rows},
-              {"input-digest", input_digest},
-              {"output-digest", output_digest},
-              {"seconds", seconds},
-              {"spilled-bytes", spilled_bytes},
-              {"peak-memory-bytes", peak_memory_bytes},
-              {"run", RunRecordToJson(run)},
-              {"outputs", OutputsToJson(outputs)}};
+              {"digest", digest},
+              {"pieces", std::move(list)}};
+}
+
+arrow::Result<ScanReport> ScanReport::FromJson(const Json& json, const std::string& what) {
+  ScanReport report;
+  ARROW_RETURN_NOT_OK(CheckTag(json, kScanTag, what));
+  ARROW_ASSIGN_OR_RAISE(report.run_id, GetString(json, "run-id", what));
+  ARROW_ASSIGN_OR_RAISE(report.selection_id, GetString(json, "selection-id", what));
+  ARROW_ASSIGN_OR_RAISE(report.fitted_hash, GetString(json, "fitted-hash", what));
+  ARROW_ASSIGN_OR_RAISE(report.first_unit, GetInt(json, "first-unit", 0, INT32_MAX, what));
+  ARROW_ASSIGN_OR_RAISE(report.end_unit,
+                        GetInt(json, "end-unit", report.first_unit, INT32_MAX, what));
+  ARROW_ASSIGN_OR_RAISE(report.rows, GetCount(json, "rows", what));
+  ARROW_ASSIGN_OR_RAISE(report.digest, DigestFromJson(json, "digest", what));
+  ARROW_ASSIGN_OR_RAISE(const Json* pieces, GetArray(json, "pieces", what));
+  int64_t left = report.rows;
+  for (const Json& entry : *pieces) {
+    Piece piece;
+    ARROW_ASSIGN_OR_RAISE(piece.file, GetString(entry, "file", what));
+    ARROW_ASSIGN_OR_RAISE(piece.slice, GetInt(entry, "slice", 0, kMaxSlices, what));
+    ARROW_ASSIGN_OR_RAISE(piece.rows, GetCount(entry, "rows", what));
+    ARROW_ASSIGN_OR_RAISE(piece.bytes, GetCount(entry, "bytes", what));
+    if (piece.rows > left) return Invalid("{}: its pieces have more rows than were read", what);
+    left -= piece.rows;
+    report.pieces.push_back(std::move(piece));
+  }
+  if (left != 0) return Invalid("{}: its pieces lack {} of its rows", what, left);
+  return report;
+}
+
+Json ResultEnvelope::ToJson() const {
+  Json json{{"type", fmt::format("{}{}", kResultTag, kVersion)},
+            {"task", TaskToJson(task, /*with_model=*/false)},
+            {"attempt-id", attempt_id},
+            {"rows", rows},
+            {"input-digest", input_digest},
+            {"output-digest", output_digest},
+            {"seconds", seconds},
+            {"spilled-bytes", spilled_bytes},
+            {"peak-memory-bytes", peak_memory_bytes},
+            {"run", RunRecordToJson(run)},
+            {"outputs", OutputsToJson(outputs)}};
+  if (from_pieces) json["from-pieces"] = true;
+  return json;
 }
 
 arrow::Result<ResultEnvelope> ResultEnvelope::FromJson(const Json& json, const std::string& what) {
@@ -365,6 +463,9 @@ arrow::Result<ResultEnvelope> ResultEnvelope::FromJson(const Json& json, const s
   ARROW_ASSIGN_OR_RAISE(result.output_digest, DigestFromJson(json, "output-digest", what));
   if (result.input_digest.empty() != result.output_digest.empty()) {
     return Invalid("{}: only one of its two row digests is there", what);
+  }
+  if (json.contains("from-pieces")) {
+    ARROW_ASSIGN_OR_RAISE(result.from_pieces, GetBool(json, "from-pieces", what));
   }
   ARROW_ASSIGN_OR_RAISE(result.seconds, GetDouble(json, "seconds", what));
   ARROW_ASSIGN_OR_RAISE(result.spilled_bytes, GetCount(json, "spilled-bytes", what));

@@ -46,6 +46,39 @@ struct TaskEnvelope {
   static arrow::Result<TaskEnvelope> FromJson(const Json& json, const std::string& what);
 };
 
+/// "thalweg.cluster-selection/1": a selection for the stages of a sort that is spread over machines
+/// (task/shuffle.h), before its model is known (`task` has none then) or with it.
+struct SelectionEnvelope {
+  TaskEnvelope task;  ///< slice 0 of 1; `task.task` is the running number of the first slice
+  std::vector<Key128> borders;  ///< that divide the curve into slices, ascending
+
+  bool fitted() const { return !task.fitted_hash.empty(); }
+  /// The slices as tasks.
+  std::vector<TaskEnvelope> Tasks() const;
+  Json ToJson() const;
+  static arrow::Result<SelectionEnvelope> FromJson(const Json& json, const std::string& what);
+};
+
+/// "thalweg.cluster-scan/1": what reading some units of a selection and dividing their rows by
+/// slices gave. A commit of results that were sorted from such rows wants those of all units.
+struct ScanReport {
+  std::string run_id;
+  std::string selection_id;
+  std::string fitted_hash;
+  int first_unit = 0, end_unit = 0;  ///< of the selection's sources
+  int64_t rows = 0;                  ///< live rows read
+  std::string digest;                ///< of them, "" with --verify counts
+  struct Piece {
+    std::string file;  ///< in the report's folder
+    int slice = 0;
+    int64_t rows = 0, bytes = 0;
+  };
+  std::vector<Piece> pieces;
+
+  Json ToJson() const;
+  static arrow::Result<ScanReport> FromJson(const Json& json, const std::string& what);
+};
+
 /// Sum of row digests modulo 2^128 (task/row_digest.h), as 32 hex digits.
 using DigestText = std::string;
 
@@ -58,6 +91,7 @@ struct ResultEnvelope {
   int64_t rows = 0;                 ///< of this slice
   DigestText input_digest;   ///< over the decoded input rows of this slice, "" with --verify counts
   DigestText output_digest;  ///< over what the file writers received
+  bool from_pieces = false;  ///< the rows were read elsewhere: a commit wants the scan reports
   double seconds = 0;
   int64_t spilled_bytes = 0;
   int64_t peak_memory_bytes = 0;  ///< of the process, resident
@@ -86,6 +120,11 @@ arrow::Result<std::vector<std::string>> WriteTasks(const std::vector<TaskEnvelop
                                                    const std::string& folder);
 /// Reads an envelope, and its model where that is a file of its own beside it.
 arrow::Result<TaskEnvelope> ReadTask(const std::string& path);
+/// The same for selections and scan reports; `path` must not be there yet.
+arrow::Status WriteSelection(const SelectionEnvelope& selection, const std::string& path);
+arrow::Result<SelectionEnvelope> ReadSelection(const std::string& path);
+arrow::Status WriteScanReport(const ScanReport& report, const std::string& path);
+arrow::Result<ScanReport> ReadScanReport(const std::string& path);
 arrow::Status WriteResult(const ResultEnvelope& result, const std::string& path);
 arrow::Result<ResultEnvelope> ReadResult(const std::string& path);
 

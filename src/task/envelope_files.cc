@@ -1,16 +1,13 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <set>
 
 #include "task/envelope.h"
 #include "task/hex128.h"
+#include "util/read_file.h"
 #include "util/status.h"
 #include "util/write_file.h"
 
@@ -37,33 +34,9 @@ arrow::Status Take(std::string_view* bytes, T* value) {
   return arrow::Status::OK();
 }
 
-std::string ErrnoText() { return std::strerror(errno); }
-
-arrow::Result<std::string> ReadWhole(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return Invalid("{}: cannot be opened: {}", path, ErrnoText());
-  std::string text;
-  arrow::Status status;
-  struct stat info;
-  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
-    status = Invalid("{}: is not a regular file", path);
-  } else if (info.st_size > kMaxFileBytes) {
-    status = Invalid("{}: has {} bytes, too many for an envelope", path, info.st_size);
-  } else {
-    text.resize(info.st_size);
-    size_t done = 0;
-    while (status.ok() && done < text.size()) {
-      const ssize_t n = read(file, text.data() + done, text.size() - done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0)
-        status = Invalid("{}: cannot be read: {}", path, n < 0 ? ErrnoText() : "truncated");
-      else
-        done += n;
-    }
-  }
-  close(file);
-  ARROW_RETURN_NOT_OK(status);
-  return text;
+/// The name of the file for a large model.
+std::string ModelFile(const TaskEnvelope& task) {
+  return fmt::format("fitted-{}.bin", task.selection_id);
 }
 
 }  // namespace
@@ -142,7 +115,7 @@ arrow::Result<std::vector<std::string>> WriteTasks(const std::vector<TaskEnvelop
   for (const TaskEnvelope& task : tasks) {
     TaskEnvelope out = task;
     if (out.fitted.size() > kInlineLimit) {
-      out.fitted_file = fmt::format("fitted-{}.bin", out.selection_id);
+      out.fitted_file = ModelFile(out);
       if (models.insert(out.fitted_file).second) {
         ARROW_RETURN_NOT_OK(WriteWholeFile(base / out.fitted_file, out.fitted, /*replace=*/false));
       }
@@ -154,19 +127,59 @@ arrow::Result<std::vector<std::string>> WriteTasks(const std::vector<TaskEnvelop
   return paths;
 }
 
-arrow::Result<TaskEnvelope> ReadTask(const std::string& path) {
-  ARROW_ASSIGN_OR_RAISE(auto text, ReadWhole(path));
-  ARROW_ASSIGN_OR_RAISE(auto json, ParseJson(text, path));
-  ARROW_ASSIGN_OR_RAISE(auto task, TaskEnvelope::FromJson(json, path));
-  if (!task.fitted_file.empty()) {
-    const std::string model = std::filesystem::path(path).parent_path() / task.fitted_file;
-    ARROW_ASSIGN_OR_RAISE(task.fitted, ReadWhole(model));
-    if (FittedHash(task.fitted) != task.fitted_hash) {
-      return Invalid("{}: the hash of {} differs: it belongs to another plan or is damaged", path,
-                     model);
-    }
+namespace {
+
+arrow::Result<Json> ReadJsonFile(const std::string& path) {
+  ARROW_ASSIGN_OR_RAISE(auto text, ReadWholeFile(path, kMaxFileBytes));
+  return ParseJson(text, path);
+}
+
+/// The model that stands in a file of its own beside the envelope.
+arrow::Status ReadModelFile(const std::string& path, TaskEnvelope* task) {
+  if (task->fitted_file.empty()) return arrow::Status::OK();
+  const std::string model = std::filesystem::path(path).parent_path() / task->fitted_file;
+  ARROW_ASSIGN_OR_RAISE(task->fitted, ReadWholeFile(model, kMaxFileBytes));
+  if (FittedHash(task->fitted) != task->fitted_hash) {
+    return Invalid("{}: the hash of {} differs: it belongs to another plan or is damaged", path,
+                   model);
   }
+  return arrow::Status::OK();
+}
+
+}  // namespace
+
+arrow::Result<TaskEnvelope> ReadTask(const std::string& path) {
+  ARROW_ASSIGN_OR_RAISE(auto json, ReadJsonFile(path));
+  ARROW_ASSIGN_OR_RAISE(auto task, TaskEnvelope::FromJson(json, path));
+  ARROW_RETURN_NOT_OK(ReadModelFile(path, &task));
   return task;
+}
+
+arrow::Status WriteSelection(const SelectionEnvelope& selection, const std::string& path) {
+  SelectionEnvelope out = selection;
+  if (out.task.fitted.size() > kInlineLimit) {
+    out.task.fitted_file = ModelFile(out.task);
+    const auto model = std::filesystem::path(path).parent_path() / out.task.fitted_file;
+    ARROW_RETURN_NOT_OK(WriteWholeFile(model, out.task.fitted, /*replace=*/true));
+    out.task.fitted.clear();
+  }
+  return WriteWholeFile(path, DumpJson(out.ToJson(), 1), /*replace=*/false);
+}
+
+arrow::Result<SelectionEnvelope> ReadSelection(const std::string& path) {
+  ARROW_ASSIGN_OR_RAISE(auto json, ReadJsonFile(path));
+  ARROW_ASSIGN_OR_RAISE(auto selection, SelectionEnvelope::FromJson(json, path));
+  ARROW_RETURN_NOT_OK(ReadModelFile(path, &selection.task));
+  return selection;
+}
+
+arrow::Status WriteScanReport(const ScanReport& report, const std::string& path) {
+  return WriteWholeFile(path, DumpJson(report.ToJson(), 1), /*replace=*/false);
+}
+
+arrow::Result<ScanReport> ReadScanReport(const std::string& path) {
+  ARROW_ASSIGN_OR_RAISE(auto json, ReadJsonFile(path));
+  return ScanReport::FromJson(json, path);
 }
 
 arrow::Status WriteResult(const ResultEnvelope& result, const std::string& path) {
@@ -174,8 +187,7 @@ arrow::Status WriteResult(const ResultEnvelope& result, const std::string& path)
 }
 
 arrow::Result<ResultEnvelope> ReadResult(const std::string& path) {
-  ARROW_ASSIGN_OR_RAISE(auto text, ReadWhole(path));
-  ARROW_ASSIGN_OR_RAISE(auto json, ParseJson(text, path));
+  ARROW_ASSIGN_OR_RAISE(auto json, ReadJsonFile(path));
   return ResultEnvelope::FromJson(json, path);
 }
 

@@ -1,4 +1,4 @@
-// libFuzzer: a task or a result envelope.
+// libFuzzer: an envelope of any kind.
 #include <cstddef>
 #include <cstdint>
 
@@ -11,5 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!json.ok()) return 0;
   (void)ResultEnvelope::FromJson(*json, "fuzz");
   (void)TaskEnvelope::FromJson(*json, "fuzz");
+  (void)SelectionEnvelope::FromJson(*json, "fuzz");
+  (void)ScanReport::FromJson(*json, "fuzz");
   return 0;
 }

@@ -1,12 +1,15 @@
 #include "task/execute.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <numeric>
+#include <map>
 
+#include "table/run_tag.h"
 #include "task/output_collector.h"
 #include "task/resources.h"
 #include "task/run_intent.h"
+#include "task/shuffle.h"
 #include "task/sort_setup.h"
 #include "util/status.h"
 #include "util/units.h"
@@ -15,64 +18,41 @@
 namespace thalweg {
 namespace {
 
-int64_t TotalRows(const std::vector<UnitDescriptor>& units) {
-  return std::accumulate(units.begin(), units.end(), int64_t{0},
-                         [](int64_t sum, const auto& unit) { return sum + unit.rows; });
-}
-
-bool RowsAreExact(const std::vector<UnitDescriptor>& units) {
-  return std::all_of(units.begin(), units.end(), [](const auto& unit) { return unit.rows_exact; });
-}
-
-/// The envelopes of one selection; `first_task` is the running number of its first.
-arrow::Result<std::vector<TaskEnvelope>> PrepareSelection(Table& table, const ClusteringSpec& spec,
-                                                          std::vector<UnitDescriptor> sources,
-                                                          int slices, int first_task,
-                                                          const PrepareOptions& prepare,
-                                                          const ExecuteOptions& options) {
-  MemoryAccount memory(MemoryBudget(options));
-  ARROW_ASSIGN_OR_RAISE(auto rows,
-                        table.Scan(sources, table.snapshot_id(), ReadOptionsFor(options, &memory)));
-  ARROW_ASSIGN_OR_RAISE(auto key_columns, KeyColumns(*rows->schema(), spec));
-  ARROW_ASSIGN_OR_RAISE(auto fitted, FitKeys(*rows, key_columns, spec.curve, spec.bits_per_dim,
-                                             spec.algorithm, SortOptions(options, spec, &memory)));
-  const int64_t live_rows = TotalRows(sources);
-  if (fitted.rows > live_rows || (fitted.rows < live_rows && RowsAreExact(sources))) {
-    return Invalid(
-        "{}: the table's metadata counts {} live rows in the selected units, reading finds {}",
-        table.name(), FormatCount(live_rows), FormatCount(fitted.rows));
+/// Counts the rows that a source gives.
+class CountedRows : public RowSource {
+ public:
+  explicit CountedRows(std::unique_ptr<RowSource> rows) : rows_(std::move(rows)) {}
+  int64_t given() const { return given_; }
+  const std::shared_ptr<arrow::Schema>& schema() const override { return rows_->schema(); }
+  int num_parts() const override { return rows_->num_parts(); }
+  int64_t num_rows() const override { return rows_->num_rows(); }
+  int64_t encoded_bytes() const override { return rows_->encoded_bytes(); }
+  bool rereadable() const override { return rows_->rereadable(); }
+  std::string part_name(int part) const override { return rows_->part_name(part); }
+  arrow::Result<std::unique_ptr<RowStream>> OpenPart(int part,
+                                                     const std::vector<int>& columns) override {
+    ARROW_ASSIGN_OR_RAISE(auto stream, rows_->OpenPart(part, columns));
+    return std::make_unique<Stream>(std::move(stream), &given_);
   }
-  ARROW_ASSIGN_OR_RAISE(auto schema, table.schema());
-  TaskEnvelope task;
-  task.table = table.name();
-  task.snapshot_id = table.snapshot_id();
-  task.spec = spec;
-  task.run_id = prepare.run_id;
-  task.selection_id = NewUuid();
-  ARROW_ASSIGN_OR_RAISE(task.fitted, SerializeFitted(fitted));
-  task.fitted_hash = FittedHash(task.fitted);
-  task.schema_id = SchemaId(*schema);
-  task.sources = std::move(sources);
-  task.selection_rows = fitted.rows;
-  task.target_file_bytes = prepare.target_file_bytes;
-  int64_t bytes = 0;
-  for (const auto& unit : task.sources) bytes += unit.bytes;
-  task.target_file_rows =
-      FileRows(fitted.rows, bytes, prepare.target_file_rows, prepare.target_file_bytes);
-  task.target_row_group_bytes = prepare.target_row_group_bytes;
 
-  const std::vector<Key128> borders = SliceBorders(fitted, slices);
-  task.slices = static_cast<int>(borders.size()) + 1;
-  std::vector<TaskEnvelope> tasks;
-  for (int slice = 0; slice < task.slices; ++slice) {
-    task.task = first_task + slice;
-    task.slice = slice;
-    task.key_begin = slice == 0 ? 0 : borders[slice - 1];
-    task.key_end = slice + 1 == task.slices ? std::nullopt : std::optional(borders[slice]);
-    tasks.push_back(task);
-  }
-  return tasks;
-}
+ private:
+  class Stream : public RowStream {
+   public:
+    Stream(std::unique_ptr<RowStream> rows, std::atomic<int64_t>* given)
+        : rows_(std::move(rows)), given_(given) {}
+    arrow::Result<std::optional<RowBatch>> Next() override {
+      ARROW_ASSIGN_OR_RAISE(auto batch, rows_->Next());
+      if (batch) *given_ += batch->batch->num_rows();
+      return batch;
+    }
+
+   private:
+    const std::unique_ptr<RowStream> rows_;
+    std::atomic<int64_t>* const given_;
+  };
+  const std::unique_ptr<RowSource> rows_;
+  std::atomic<int64_t> given_{0};
+};
 
 }  // namespace
 
@@ -98,23 +78,28 @@ arrow::Result<std::vector<TaskEnvelope>> PrepareTasks(Table& table, const Cluste
                                                       const Layout& layout, const Plan& plan,
                                                       const PrepareOptions& prepare,
                                                       const ExecuteOptions& options) {
+  ARROW_ASSIGN_OR_RAISE(auto selections, PrepareSelections(table, spec, layout, plan, prepare));
   std::vector<TaskEnvelope> tasks;
-  for (const Selection& selection : plan.selections) {
-    std::vector<std::string> ids;
-    ids.reserve(selection.units.size());
-    for (const int unit : selection.units) ids.push_back(layout.units[unit].id);
-    ARROW_ASSIGN_OR_RAISE(auto sources, table.Describe(ids));
-    ARROW_ASSIGN_OR_RAISE(
-        auto more, PrepareSelection(table, spec, std::move(sources), std::max(1, selection.tasks),
-                                    static_cast<int>(tasks.size()), prepare, options));
-    for (auto& task : more) task.planned = RecordOf(plan);
-    std::move(more.begin(), more.end(), std::back_inserter(tasks));
+  for (size_t i = 0; i < selections.size(); ++i) {
+    MemoryAccount memory(MemoryBudget(options));
+    ARROW_ASSIGN_OR_RAISE(auto rows, table.Scan(selections[i].task.sources, table.snapshot_id(),
+                                                ReadOptionsFor(options, &memory)));
+    ARROW_ASSIGN_OR_RAISE(auto key_columns, KeyColumns(*rows->schema(), spec));
+    ARROW_ASSIGN_OR_RAISE(auto fitted,
+                          FitKeys(*rows, key_columns, spec.curve, spec.bits_per_dim, spec.algorithm,
+                                  SortOptions(options, spec, &memory)));
+    selections[i].task.task = static_cast<int>(tasks.size());
+    ARROW_ASSIGN_OR_RAISE(auto selection, FitSelection(std::move(selections[i]), fitted,
+                                                       std::max(1, plan.selections[i].tasks)));
+    auto slices = selection.Tasks();
+    std::move(slices.begin(), slices.end(), std::back_inserter(tasks));
   }
   return tasks;
 }
 
 arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task,
-                                          const ExecuteOptions& options) {
+                                          const ExecuteOptions& options,
+                                          std::unique_ptr<RowSource> given) {
   const auto start = std::chrono::steady_clock::now();
   if (task.fitted.empty()) {
     return Invalid("task {}: its key model is missing (expected in {})", task.task,
@@ -126,9 +111,16 @@ arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task
     return Conflict("{}: its schema has changed since the plan: plan again", table.name());
   }
   MemoryAccount memory(MemoryBudget(options));
-  ARROW_ASSIGN_OR_RAISE(
-      auto rows, table.Scan(task.sources, task.snapshot_id, ReadOptionsFor(options, &memory)));
-  ARROW_ASSIGN_OR_RAISE(auto key_columns, KeyColumns(*rows->schema(), task.spec));
+  const bool from_pieces = given != nullptr;
+  std::unique_ptr<RowSource> source;
+  if (from_pieces) {
+    ARROW_ASSIGN_OR_RAISE(source, RowsOfPieces(table, task, std::move(given)));
+  } else {
+    ARROW_ASSIGN_OR_RAISE(
+        source, table.Scan(task.sources, task.snapshot_id, ReadOptionsFor(options, &memory)));
+  }
+  CountedRows rows(std::move(source));
+  ARROW_ASSIGN_OR_RAISE(auto key_columns, KeyColumns(*rows.schema(), task.spec));
   if (key_columns.size() != fitted.encoder.models().size()) {
     return Invalid("task {}: its key model has {} columns, its clustering {}", task.task,
                    fitted.encoder.models().size(), key_columns.size());
@@ -159,9 +151,13 @@ arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task
     ARROW_ASSIGN_OR_RAISE(
         auto sorted,
         SortIntoFiles(
-            *rows, key_columns, fitted,
+            rows, key_columns, fitted,
             [&](const FilePlacement& placement) { return collector.NewFile(placement); }, sort));
     result.spilled_bytes = sorted.spilled_bytes;
+    if (from_pieces && collector.input_rows() != rows.given()) {
+      return Invalid("task {}: {} of {} rows given are not of its slice", task.task,
+                     FormatCount(rows.given() - collector.input_rows()), FormatCount(rows.given()));
+    }
     ARROW_ASSIGN_OR_RAISE(result.outputs,
                           collector.Outputs(task.slices == 1 ? task.selection_rows : -1));
     return options.stop.Poll();
@@ -171,6 +167,7 @@ arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task
     return status;
   }
   result.rows = collector.input_rows();
+  result.from_pieces = from_pieces;
   result.input_digest = collector.InputDigest();
   result.output_digest = collector.OutputDigest();
   result.run = RecordRun(task.run_id, task.spec, fitted, result.outputs);
@@ -184,10 +181,11 @@ arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task
 
 arrow::Result<ResultEnvelope> ExecuteTaskForCommit(Table& table, const TaskEnvelope& task,
                                                    const ExecuteOptions& options,
-                                                   double orphan_age_seconds) {
+                                                   double orphan_age_seconds,
+                                                   std::unique_ptr<RowSource> given) {
   ARROW_RETURN_NOT_OK(table.CheckWritable());
   ARROW_ASSIGN_OR_RAISE(auto intent, RunIntent::Begin(table, task.run_id, orphan_age_seconds));
-  ARROW_ASSIGN_OR_RAISE(auto result, ExecuteTask(table, task, options));
+  ARROW_ASSIGN_OR_RAISE(auto result, ExecuteTask(table, task, options, std::move(given)));
   intent->Keep();
   return result;
 }
@@ -209,6 +207,43 @@ bool DiscardUnits(const Table& table, const std::vector<OutputUnit>& units) {
     if (!referenced->contains(unit.id)) all = table.DeleteFile(unit.id).ok() && all;
   }
   return all;
+}
+
+arrow::Result<DiscardReport> DiscardResults(Table& table,
+                                            const std::vector<ResultEnvelope>& results) {
+  ARROW_RETURN_NOT_OK(table.CheckWritable());
+  std::map<std::string, std::vector<const ResultEnvelope*>> runs;
+  for (const auto& result : results) {
+    ARROW_RETURN_NOT_OK(CheckRunId(result.task.run_id));
+    runs[result.task.run_id].push_back(&result);
+  }
+  ARROW_ASSIGN_OR_RAISE(const auto referenced, table.ReferencedFiles());
+  DiscardReport report;
+  for (const auto& [run_id, of_run] : runs) {
+    // A result names its files itself: only names that carry the run are believed.
+    ARROW_ASSIGN_OR_RAISE(const auto listed, table.FilesOfRun(table.TagOfRun(run_id)));
+    std::map<std::string, int64_t> files;
+    for (const auto& file : listed) {
+      const bool intent =
+          !RunTagOfRunFile(file.location.substr(file.location.rfind('/') + 1)).empty();
+      if (!intent && !referenced.contains(file.location)) files.emplace(file.location, file.bytes);
+    }
+    for (const auto* result : of_run) {
+      for (const auto& unit : result->outputs) {
+        const auto found = files.find(unit.id);
+        if (found == files.end()) {
+          ++(referenced.contains(unit.id) ? report.committed : report.missing);
+          continue;
+        }
+        ARROW_RETURN_NOT_OK(table.DeleteFile(unit.id));
+        ++report.files;
+        report.bytes += found->second;
+        files.erase(found);
+      }
+    }
+    ReleaseGivenUp(table, run_id, /*files_remain=*/!files.empty());
+  }
+  return report;
 }
 
 }  // namespace thalweg

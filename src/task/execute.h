@@ -4,6 +4,7 @@
 #include <arrow/util/cancel.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,20 +55,36 @@ arrow::Result<std::vector<TaskEnvelope>> PrepareTasks(Table& table, const Cluste
                                                       const ExecuteOptions& options);
 
 /// Reads, sorts, writes and verifies one task. On failure every file that it wrote is deleted. The
-/// caller holds the run's intent.
+/// caller holds the run's intent. `given`: the rows of its slice, read elsewhere (task/shuffle.h);
+/// a row of another slice is an error.
 arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task,
-                                          const ExecuteOptions& options);
+                                          const ExecuteOptions& options,
+                                          std::unique_ptr<RowSource> given = nullptr);
 
 /// The same for a process that executes tasks for another one: under an intent of its own, which is
 /// kept, so that the files wait for their commit for `orphan_age_seconds`.
 arrow::Result<ResultEnvelope> ExecuteTaskForCommit(Table& table, const TaskEnvelope& task,
                                                    const ExecuteOptions& options,
-                                                   double orphan_age_seconds);
+                                                   double orphan_age_seconds,
+                                                   std::unique_ptr<RowSource> given = nullptr);
 
 /// Deletes the outputs of results that will not be committed, those that freshly loaded metadata
 /// does not name. False: not all could be deleted (or the metadata could not be read, then none
 /// was).
 bool DiscardOutputs(Table& table, const std::vector<ResultEnvelope>& results);
 bool DiscardUnits(const Table& table, const std::vector<OutputUnit>& units);
+
+/// What DiscardResults did.
+struct DiscardReport {
+  int64_t files = 0, bytes = 0;  ///< deleted
+  int64_t missing = 0;           ///< were gone already
+  int64_t committed = 0;         ///< belong to a snapshot, and stay
+};
+/// Gives up results of tasks that were executed elsewhere and will not be committed: deletes their
+/// files, and the intents that kept these, unless others of the run's files would be forgotten
+/// then. Deletes nothing that any snapshot names, and nothing that is not named as a file of the
+/// result's run.
+arrow::Result<DiscardReport> DiscardResults(Table& table,
+                                            const std::vector<ResultEnvelope>& results);
 
 }  // namespace thalweg

@@ -268,7 +268,8 @@ arrow::Result<OptimizeReport> Optimize(Table& table, const OptimizeOptions& opti
 
 arrow::Result<OptimizeReport> CommitResults(Table& table,
                                             const std::vector<ResultEnvelope>& results,
-                                            const ExecuteOptions& options) {
+                                            const ExecuteOptions& options,
+                                            const std::vector<ScanReport>& scans) {
   const auto start = Clock::now();
   if (results.empty()) return Invalid("no results to commit");
   ARROW_RETURN_NOT_OK(table.CheckWritable());
@@ -282,6 +283,7 @@ arrow::Result<OptimizeReport> CommitResults(Table& table,
     // Before the files are looked at: from here on nobody takes them for a dead run's.
     ARROW_ASSIGN_OR_RAISE(auto intent, RunIntent::Begin(table, run_id, kOrphanAge));
     ARROW_ASSIGN_OR_RAISE(auto selections, CheckResults(table, results, options.verify));
+    ARROW_RETURN_NOT_OK(CheckScans(selections, scans));
     ARROW_ASSIGN_OR_RAISE(auto spec, UsableDeclaration(table, &report.notes));
     if (spec != selections.front().task().spec) {
       return Conflict(

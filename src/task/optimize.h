@@ -63,9 +63,11 @@ arrow::Result<OptimizeReport> Optimize(Table& table, const OptimizeOptions& opti
 /// two selections, missing or truncated output files, any difference in rows or digest per
 /// selection. With --verify full the outputs are read back whole. Sources that changed since the
 /// plan are a conflict (kConflict); the files of refused results stay until the intents of their
-/// processes are older than the orphan age.
+/// processes are older than the orphan age. Results that were sorted from pieces need the `scans`
+/// that made these: of each source unit one, and together the rows and the digest of the results.
 arrow::Result<OptimizeReport> CommitResults(Table& table,
                                             const std::vector<ResultEnvelope>& results,
-                                            const ExecuteOptions& options);
+                                            const ExecuteOptions& options,
+                                            const std::vector<ScanReport>& scans = {});
 
 }  // namespace thalweg

@@ -268,12 +268,24 @@ arrow::Result<std::unique_ptr<RunIntent>> RunIntent::Begin(const Table& table,
 }
 
 void ReleaseKeptIntents(const Table& table, const std::string& run_id) {
-  auto files = table.ListRunFiles();
+  ReleaseGivenUp(table, run_id, /*files_remain=*/false);
+}
+
+void ReleaseGivenUp(const Table& table, const std::string& run_id, bool files_remain) {
+  const auto files = table.ListRunFiles();
   if (!files.ok()) return;
+  std::vector<std::string> kept;
+  bool others = false;
   for (const RunFile& file : *files) {
     if (RunTagOfRunFile(file.name) != table.TagOfRun(run_id)) continue;
-    if (ParseIntent(file).kept) (void)table.DeleteRunFile(file.name);
+    if (ParseIntent(file).kept) {
+      kept.push_back(file.name);
+    } else {
+      others = true;
+    }
   }
+  if (files_remain && !others) return;
+  for (const auto& name : kept) (void)table.DeleteRunFile(name);
 }
 
 arrow::Result<CleanReport> CleanDeadRuns(const Table& table, double orphan_age_seconds,

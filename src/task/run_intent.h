@@ -34,6 +34,9 @@ class RunIntent {
 
 /// Removes the intents that Keep() left for a run, once it is committed.
 void ReleaseKeptIntents(const Table& table, const std::string& run_id);
+/// The same for a run that is given up. `files_remain`: files of its that no snapshot names; an
+/// intent stays then, so that they are found.
+void ReleaseGivenUp(const Table& table, const std::string& run_id, bool files_remain);
 
 struct CleanReport {
   struct Run {

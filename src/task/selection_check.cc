@@ -220,6 +220,76 @@ arrow::Result<std::vector<SelectionResults>> CheckResults(
   return selections;
 }
 
+arrow::Status CheckScans(const std::vector<SelectionResults>& selections,
+                         const std::vector<ScanReport>& scans) {
+  for (const auto& selection : selections) {
+    const TaskEnvelope& task = selection.task();
+    const size_t from_pieces =
+        std::count_if(selection.slices.begin(), selection.slices.end(),
+                      [](const auto* result) { return result->from_pieces; });
+    if (from_pieces == 0) continue;
+    if (from_pieces < selection.slices.size()) {
+      return Invalid("selection {}: only some of its slices were sorted from pieces",
+                     task.selection_id);
+    }
+    std::vector<const ScanReport*> own;
+    for (const auto& scan : scans) {
+      if (scan.selection_id == task.selection_id) own.push_back(&scan);
+    }
+    std::sort(own.begin(), own.end(),
+              [](const auto* a, const auto* b) { return a->first_unit < b->first_unit; });
+    std::vector<int64_t> rows(selection.slices.size(), 0);
+    RowDigest read, sorted;
+    bool digests = true;
+    int next_unit = 0;
+    for (const auto* scan : own) {
+      if (scan->run_id != task.run_id || scan->fitted_hash != task.fitted_hash) {
+        return Invalid("selection {}: a scan report is of another plan", task.selection_id);
+      }
+      if (scan->first_unit != next_unit) break;
+      next_unit = scan->end_unit;
+      for (const auto& piece : scan->pieces) {
+        if (static_cast<size_t>(piece.slice) >= rows.size()) {
+          return Invalid("selection {}: a scan report tells of slice {} of {}", task.selection_id,
+                         piece.slice, rows.size());
+        }
+        rows[piece.slice] += piece.rows;
+      }
+      digests = digests && !scan->digest.empty();
+      if (!digests) continue;
+      ARROW_ASSIGN_OR_RAISE(const auto digest, RowDigest::FromHex(scan->digest));
+      read.Merge(digest);
+    }
+    if (static_cast<size_t>(next_unit) != task.sources.size() ||
+        (!own.empty() && own.back()->end_unit != next_unit)) {
+      return Invalid(
+          "selection {}: its rows were read elsewhere, and its scan reports do not name each of "
+          "its {} source units once",
+          task.selection_id, task.sources.size());
+    }
+    for (const auto* result : selection.slices) {
+      if (rows[result->task.slice] != result->rows) {
+        return Invalid("selection {}: slice {} has {} rows, its scans read {}", task.selection_id,
+                       result->task.slice, FormatCount(result->rows),
+                       FormatCount(rows[result->task.slice]));
+      }
+      if (result->input_digest.empty()) continue;
+      ARROW_ASSIGN_OR_RAISE(const auto digest, RowDigest::FromHex(result->input_digest));
+      sorted.Merge(digest);
+    }
+    if (selection.slices.front()->input_digest.empty()) continue;  // --verify counts
+    if (!digests) {
+      return Invalid("selection {}: a scan report has no row digest", task.selection_id);
+    }
+    if (read != sorted) {
+      return Invalid(
+          "selection {}: the rows sorted differ from the rows read (digest {} instead of {})",
+          task.selection_id, sorted.ToHex(), read.ToHex());
+    }
+  }
+  return arrow::Status::OK();
+}
+
 bool SourcesUnchanged(const Table& table, const TaskEnvelope& task) {
   return CheckSources(table, task).ok();
 }

@@ -27,6 +27,11 @@ struct SelectionResults {
 arrow::Result<std::vector<SelectionResults>> CheckResults(
     const Table& table, const std::vector<ResultEnvelope>& results, Verify verify);
 
+/// Of results that were sorted from pieces: that scans of all source units, each once, read and
+/// divided what the slices wrote, by rows and by digest (where the results have digests).
+arrow::Status CheckScans(const std::vector<SelectionResults>& selections,
+                         const std::vector<ScanReport>& scans);
+
 /// True when the table's pinned snapshot describes all source units as the task does.
 bool SourcesUnchanged(const Table& table, const TaskEnvelope& task);
 
