@@ -236,10 +236,10 @@ int thalweg_lance_refresh_zone_maps(ThalwegLanceDataset* dataset, const char* re
  * ids, where such a fragment has deleted rows: a merge leaves these out. Full-text indexes of that
  * kind, which a merge would not help, are built anew over all live rows, with the parameters that
  * their files record, where a row was deleted since they were built; NOT_SUPPORTED, by name, where
- * the parameters cannot be read or carried over, and for what check_sources refuses. One commit for everything. Gives {"version",
- * "merged": [index name…], "unindexed_rows": n rows that it had (or would have) to index, added up
- * over the merged indexes, "rebuilt": [index name…], "rebuilt_rows": n likewise over the rebuilt
- * ones}. */
+ * the parameters cannot be read or carried over, and for what check_sources refuses. One commit for
+ * everything. Gives {"version", "merged": [index name…], "unindexed_rows": n rows that it had (or
+ * would have) to index, added up over the merged indexes, "rebuilt": [index name…], "rebuilt_rows":
+ * n likewise over the rebuilt ones}. */
 int thalweg_lance_unify_indices(ThalwegLanceDataset* dataset, const char* request, char** json);
 
 /* -- Small files and housekeeping ----------------------------------------------------------------
