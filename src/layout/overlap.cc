@@ -658,7 +658,7 @@ class OverlapPlanner {
       const std::string reason = Describe(pending);
       Selection selection = MakeSelection(layout_, std::move(pending.units), spec_, options_);
       selection.reason = reason;
-      if (few) PredictBoxes(layout_, ranks_, spec_, options_, selection, plan);
+      if (few) PredictBoxes(layout_, ranks_, spec_, options_, &selection, plan);
       AddSelection(layout_, std::move(selection), plan);
     }
     PredictAfter(layout_, ranks_, plan);

@@ -170,15 +170,15 @@ Selection MakeSelection(const Layout& layout, std::vector<int> units, const Clus
 }
 
 void PredictBoxes(const Layout& layout, const Ranks& ranks, const ClusteringSpec& spec,
-                  const PlanOptions& options, const Selection& selection, Plan* plan) {
+                  const PlanOptions& options, Selection* selection, Plan* plan) {
   const auto so_far = static_cast<int64_t>(plan->predicted_boxes.size());
   const bool by_rows = options.target_file_rows > 0;
   // One key needs no curve, and few values are better cut at their borders than at drawn points.
   const bool modelled =
-      ranks.key_count() > 1 && so_far + selection.predicted_units <= kMostModelled;
+      ranks.key_count() > 1 && so_far + selection->predicted_units <= kMostModelled;
   std::vector<DrawnRows> drawn;
   std::vector<BoxMass> boxes;
-  for (int at : selection.units) {
+  for (int at : selection->units) {
     const Unit& unit = layout.units[at];
     const auto mass = static_cast<double>(std::max<int64_t>(1, by_rows ? unit.rows : unit.bytes));
     if (!modelled) {
@@ -197,17 +197,18 @@ void PredictBoxes(const Layout& layout, const Ranks& ranks, const ClusteringSpec
     CutModel cuts;
     cuts.hard_cap = by_rows;
     const auto all =
-        static_cast<double>(std::max<int64_t>(1, by_rows ? selection.rows : selection.bytes));
-    const int64_t file = by_rows ? FileRows(selection.rows, selection.bytes,
+        static_cast<double>(std::max<int64_t>(1, by_rows ? selection->rows : selection->bytes));
+    const int64_t file = by_rows ? FileRows(selection->rows, selection->bytes,
                                             options.target_file_rows, options.target_file_bytes)
                                  : options.target_file_bytes;
     cuts.file = static_cast<double>(file) / all;
     if (layout.size_rule == SizeRule::kCubes) {
-      cuts.cubes = static_cast<double>(CubesOf(selection.bytes, spec.target_cube_bytes));
+      cuts.cubes = static_cast<double>(CubesOf(selection->bytes, spec.target_cube_bytes));
     }
-    predicted = ModelSort(drawn, selection.rows, cuts, spec, ranks.keys);
+    predicted = ModelSort(drawn, selection->rows, cuts, spec, ranks.keys);
+    selection->predicted_units = static_cast<int>(predicted.size());
   } else {
-    predicted = TileSort(boxes, selection.predicted_units, ranks.keys);
+    predicted = TileSort(boxes, selection->predicted_units, ranks.keys);
   }
   plan->predicted_boxes.insert(plan->predicted_boxes.end(), predicted.begin(), predicted.end());
 }

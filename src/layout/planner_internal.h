@@ -47,9 +47,10 @@ Selection MakeSelection(const Layout& layout, std::vector<int> units, const Clus
 
 /// The box of a unit.
 RankBoxOf BoxOf(const Ranks& ranks, int unit);
-/// Adds where the files of a selection are predicted to lie to the plan's predicted boxes.
+/// Adds where the files of a selection are predicted to lie to the plan's predicted boxes; how many
+/// there are is what it is then predicted to write.
 void PredictBoxes(const Layout& layout, const Ranks& ranks, const ClusteringSpec& spec,
-                  const PlanOptions& options, const Selection& selection, Plan* plan);
+                  const PlanOptions& options, Selection* selection, Plan* plan);
 /// Adds a selection, and what it selects to the sums of the plan.
 void AddSelection(const Layout& layout, Selection selection, Plan* plan);
 /// Sets the depths of a plan from the units that stay and its predicted boxes.

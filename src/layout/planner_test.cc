@@ -199,11 +199,13 @@ TEST(MakePlan, TakesUnclusteredUnitsAndPartialCubesAsOneSelection) {
   ASSERT_EQ(plan.selections.size(), 1u);
   EXPECT_THAT(plan.selections[0].units, ElementsAre(2, 3, 4, 5));
   EXPECT_EQ(plan.bytes, 20 * kGb);
-  EXPECT_EQ(plan.selections[0].predicted_units, 40);
+  const int files = plan.selections[0].predicted_units;  // of 0.8 to 1.2 of 0.5 GB
+  EXPECT_GE(files, 34);
+  EXPECT_LE(files, 50);
   EXPECT_EQ(plan.selections[0].reason, "1 unclustered unit, 1 partial cube, 1 oversized cube");
   EXPECT_NEAR(plan.depth_before, 6, 1e-9);
   EXPECT_NEAR(plan.depth_after, 2 + 1.1 * std::sqrt(40), 0.6);
-  EXPECT_EQ(plan.units_after, 42);
+  EXPECT_EQ(plan.units_after, 2 + files);
 }
 
 TEST(MakePlan, PartialCubesOfTwoRunsAreMergedOnce) {

@@ -316,7 +316,7 @@ arrow::Status PlanBySize(const Layout& layout, const ClusteringSpec& spec,
   plan.correction = CorrectionOf(layout);
   for (const auto& part : PartsOf(chosen, candidates, spec, options)) {
     Selection selection = SelectionOf(part, layout, spec, options);
-    PredictBoxes(layout, ranks, spec, options, selection, plan_out);
+    PredictBoxes(layout, ranks, spec, options, &selection, plan_out);
     AddSelection(layout, std::move(selection), plan_out);
   }
   if (plan.selections.empty()) {

@@ -104,6 +104,27 @@ std::vector<int64_t> Ends(const std::vector<Key128>& sorted, const CutModel& cut
   return ends;
 }
 
+/// The files at the ends of each key reach as far as the rows are known to.
+void ReachEnds(const std::vector<DrawnRows>& rows, int keys, std::vector<RankBoxOf>* boxes) {
+  for (int k = 0; k < keys; ++k) {
+    double below = 1, upto = 0;
+    for (const DrawnRows& drawn : rows) {
+      if (!drawn.box.holds[k]) continue;
+      below = std::min(below, drawn.box.below[k]);
+      upto = std::max(upto, drawn.box.upto[k]);
+    }
+    RankBoxOf *first = nullptr, *last = nullptr;
+    for (RankBoxOf& box : *boxes) {
+      if (!box.holds[k]) continue;
+      if (first == nullptr || box.below[k] < first->below[k]) first = &box;
+      if (last == nullptr || box.upto[k] > last->upto[k]) last = &box;
+    }
+    if (first == nullptr) continue;
+    first->below[k] = std::min(first->below[k], below);
+    last->upto[k] = std::max(last->upto[k], upto);
+  }
+}
+
 }  // namespace
 
 std::vector<RankBoxOf> ModelSort(const std::vector<DrawnRows>& rows, int64_t row_count,
@@ -165,6 +186,7 @@ std::vector<RankBoxOf> ModelSort(const std::vector<DrawnRows>& rows, int64_t row
     boxes.push_back(box);
     begin = end;
   }
+  ReachEnds(rows, n, &boxes);
   return boxes;
 }
 
