@@ -9,6 +9,7 @@ import os
 import random
 import time
 import zlib
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, cast
@@ -211,7 +212,6 @@ class _Job:
                 list(self._results.values()),
                 scans=self._scans,
                 verify=self._executing["verify"],
-                memory=self._executing["memory"],
                 progress=self._callback,
                 catalog_properties=self._catalog_properties,
             )
@@ -296,6 +296,14 @@ def _sample(selection: _shuffle.Selection, units: tuple[int, int], options: dict
     return _shuffle.sample(selection, units, options)
 
 
+def _bucket(item: Mapping[str, int], slice_number: int, piece: int) -> int:
+    """Where a piece belongs: any place of its slice, the same one in another attempt. -1: the scan report."""
+    if slice_number < 0:
+        return -1
+    place = zlib.crc32(f"{item['first']}/{piece}".encode()) % item["places"]
+    return item["bucket"] + slice_number * item["places"] + place
+
+
 def _scatter(
     batch: pa.Table, selections: list[_ray.ObjectRef], folder: str | None, options: dict[str, Any]
 ) -> Iterator[pa.Table]:
@@ -304,15 +312,8 @@ def _scatter(
         selection = _ray.get(selections[row["selection"]])
         pieces = _shuffle.scatter(selection, (row["first"], row["end"]), folder, options)
         for number, (slice_number, content) in enumerate(pieces):
-            bucket = -1
-            if slice_number >= 0:  # any place of the slice, the same one in another attempt
-                place = zlib.crc32(f"{row['first']}/{number}".encode()) % row["places"]
-                bucket = row["bucket"] + slice_number * row["places"] + place
+            bucket = _bucket(row, slice_number, number)
             yield pa.table({"bucket": pa.array([bucket], pa.int64()), "piece": pa.array([content], pa.large_binary())})
-
-
-def _buckets_of(*blocks: pa.Table) -> list[int | None]:
-    return [block["bucket"][0].as_py() if block.num_rows else None for block in blocks]
 
 
 def _execute_pieces(task: stages.Task, blocks: list[_ray.ObjectRef], options: dict[str, Any]) -> stages.Result:
@@ -323,7 +324,8 @@ def _execute_pieces(task: stages.Task, blocks: list[_ray.ObjectRef], options: di
             for piece in _ray.get(ref)["piece"]:
                 yield piece.as_buffer()
 
-    return stages.execute(task, rows=_shuffle.rows_of(pieces()), **options)
+    # A slice without pieces is that of a selection without live rows.
+    return stages.execute(task, rows=_shuffle.rows_of(pieces()) if blocks else None, **options)
 
 
 class _ShuffleJob(_Job):
@@ -355,18 +357,12 @@ class _ShuffleJob(_Job):
         buckets = begins[-1] + len(tasks[-1]) * places[-1]
         blocks = self._shuffle(fitted, items, buckets)
 
-        for block in blocks.pop(-1, []):
-            self._scans += _ray.get(block)["piece"].to_pylist()
         options = _ray.put(self._executing)
         arguments = []
         for number, of_tasks in enumerate(tasks):
             for slice_number, task in enumerate(of_tasks):
                 begin = begins[number] + slice_number * places[number]
                 refs = [ref for bucket in range(begin, begin + places[number]) for ref in blocks.get(bucket, [])]
-                if not refs:
-                    raise ThalwegError(
-                        f"no row fell into slice {slice_number} of its model: run it again without shuffle"
-                    )
                 arguments.append((_ray.put(task), refs, options))
         self._write(_execute_pieces, arguments)
 
@@ -398,7 +394,7 @@ class _ShuffleJob(_Job):
     def _shuffle(
         self, selections: list[_shuffle.Selection], items: list[dict[str, int]], buckets: int
     ) -> dict[int, list[_ray.ObjectRef]]:
-        """The blocks of pieces, by their buckets; -1: the scan reports."""
+        """The blocks of pieces, by their buckets. Fills `_scans`."""
         import ray.data
 
         context = ray.data.DataContext.get_current().copy()
@@ -423,14 +419,45 @@ class _ShuffleJob(_Job):
                 self._shuffled = scattered.sort("bucket", boundaries=list(range(buckets))).materialize()
         except _ray.exceptions.RayError as error:
             raise _own_error(error) from error
-        refs = [ref for bundle in self._shuffled.iter_internal_ref_bundles() for ref in bundle.block_refs]
-        look = _ray.remote(_buckets_of).options(num_cpus=0)
-        looked = [look.remote(*refs[begin : begin + 32]) for begin in range(0, len(refs), 32)]
-        blocks: dict[int, list[_ray.ObjectRef]] = {}
-        for ref, bucket in zip(refs, (bucket for some in _ray.get(looked) for bucket in some), strict=True):
-            if bucket is not None:
-                blocks.setdefault(bucket, []).append(ref)
-        return blocks
+        blocks = deque(
+            (entry.ref, entry.metadata.num_rows)
+            for bundle in self._shuffled.iter_internal_ref_bundles()
+            for entry in bundle.blocks
+            if entry.metadata.num_rows
+        )
+        # Blocks come in the order of buckets; how many pieces each bucket has the scan reports tell, which come first.
+        reports = 0
+        while blocks and reports < len(items):
+            ref, count = blocks.popleft()
+            reports += count
+            self._scans += _ray.get(ref)["piece"].to_pylist()
+        pieces = _pieces_of_buckets(self._scans, items, selections)
+        found: dict[int, list[_ray.ObjectRef]] = {}
+        left = 0
+        for bucket in sorted(pieces):
+            left += pieces[bucket]
+            while left > 0 and blocks:
+                ref, count = blocks.popleft()
+                left -= count
+                found.setdefault(bucket, []).append(ref)
+            if left != 0:
+                break
+        if reports != len(items) or left != 0 or blocks:
+            raise ThalwegError("Ray Data did not give the blocks of the shuffle in their order, or not all of them")
+        return found
+
+
+def _pieces_of_buckets(
+    scans: Sequence[bytes], items: Sequence[Mapping[str, int]], selections: Sequence[_shuffle.Selection]
+) -> Counter[int]:
+    """How many pieces each bucket must have."""
+    numbers = {json.loads(selection.envelope)["selection-id"]: at for at, selection in enumerate(selections)}
+    by_units = {(item["selection"], item["first"]): item for item in items}
+    pieces: Counter[int] = Counter()
+    for scan in map(json.loads, scans):
+        item = by_units[numbers[scan["selection-id"]], scan["first-unit"]]
+        pieces.update(_bucket(item, piece["slice"], number) for number, piece in enumerate(scan["pieces"]))
+    return pieces
 
 
 def _ranges(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:

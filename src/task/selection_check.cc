@@ -242,12 +242,14 @@ arrow::Status CheckScans(const std::vector<SelectionResults>& selections,
     RowDigest read, sorted;
     bool digests = true;
     int next_unit = 0;
+    size_t taken = 0;
     for (const auto* scan : own) {
       if (scan->run_id != task.run_id || scan->fitted_hash != task.fitted_hash) {
         return Invalid("selection {}: a scan report is of another plan", task.selection_id);
       }
       if (scan->first_unit != next_unit) break;
       next_unit = scan->end_unit;
+      ++taken;
       for (const auto& piece : scan->pieces) {
         if (static_cast<size_t>(piece.slice) >= rows.size()) {
           return Invalid("selection {}: a scan report tells of slice {} of {}", task.selection_id,
@@ -260,8 +262,7 @@ arrow::Status CheckScans(const std::vector<SelectionResults>& selections,
       ARROW_ASSIGN_OR_RAISE(const auto digest, RowDigest::FromHex(scan->digest));
       read.Merge(digest);
     }
-    if (static_cast<size_t>(next_unit) != task.sources.size() ||
-        (!own.empty() && own.back()->end_unit != next_unit)) {
+    if (static_cast<size_t>(next_unit) != task.sources.size() || taken != own.size()) {
       return Invalid(
           "selection {}: its rows were read elsewhere, and its scan reports do not name each of "
           "its {} source units once",
