@@ -28,7 +28,7 @@ class RegionDensity {
  private:
   static constexpr int kMostBins = 64;
   struct Spread {
-    int first[kMostKeys], last[kMostKeys];
+    int first[kMostKeys] = {}, last[kMostKeys] = {};
     double share[kMostKeys][kMostBins];
   };
   double Root(double value) const;

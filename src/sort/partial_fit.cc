@@ -144,8 +144,8 @@ arrow::Result<PartialFit> PartialFit::Deserialize(std::string_view bytes, Algori
     ARROW_RETURN_NOT_OK(Take(&bytes, &column.nulls));
     ARROW_RETURN_NOT_OK(Take(&bytes, &column.width));
     ARROW_RETURN_NOT_OK(Take(&bytes, &count));
-    if (column.position < 0 || column.nulls < 0 || column.nulls > rows || column.width < 0 || column.width > kMostBytes ||
-        count > kMostCandidates || count > rows) {
+    if (column.position < 0 || column.nulls < 0 || column.nulls > rows || column.width < 0 ||
+        column.width > kMostBytes || count > kMostCandidates || count > rows) {
       return Invalid("key sample: impossible counts");
     }
     for (uint32_t i = 0; i < count; ++i) {
