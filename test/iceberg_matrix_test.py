@@ -28,9 +28,10 @@ CANNOT = {
     ("equality deletes and nulls", "PyIceberg"): "does not read equality deletes",
     ("equality deletes and nulls", "DuckDB"): "drops rows with a null in a column of equality deletes",
 }
-# Row ids and defaults make the output larger than the sources foretell: the first cube comes out oversized, and the
-# second run splits it. The third has nothing to do.
-SETTLES_LATER = {"row lineage", "defaults"}
+# One sort makes 180 KiB of 103 KiB: what the added columns take once every row stores them, and values that stood in
+# order in the sources, is not foretold, and a cube of four small files is cut before it is learnt. So the first cube
+# comes out above 1.5 times its target, and the second run splits it. The third has nothing to do.
+SETTLES_LATER = {"defaults"}
 REPORT = Path(__file__).parents[1] / "build" / "reports" / "iceberg-matrix.json"
 OPERATIONS = {
     "optimize --policy size": ("--policy", "size"),

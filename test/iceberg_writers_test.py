@@ -1,5 +1,6 @@
 """The program beside writers that nobody here wrote: what they commit while it works, and what they write for it."""
 
+import json
 import signal
 import subprocess
 from datetime import date, datetime
@@ -8,12 +9,14 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
-from campaign_tools import SCALE, campaign_seeds, start_paused
+from campaign_tools import SCALE, campaign_seeds, data_files_on_disk, start_paused
+from pyiceberg.manifest import ManifestEntryStatus
 from spark_tools import SparkCatalog
 from table_kinds import MERGE_ON_READ, create, rows
 from table_readers import READERS, by_duckdb, delete_files, multiset
-from thalweg_test_tools import PROGRAM, Lake
+from thalweg_test_tools import PROGRAM, Lake, local_path
 
 pytestmark = pytest.mark.jvm
 
@@ -166,12 +169,12 @@ def test_keys_of_every_type_with_nulls_written_by_spark(lake, spark, keys):
 class Round:
     """A table on which optimize and a foreign commit meet, and the rows that it must hold."""
 
-    def __init__(self, lake: Lake, spark: SparkCatalog, version: int, rng: np.random.Generator):
+    def __init__(self, lake: Lake, spark: SparkCatalog, version: int, rng: np.random.Generator, appends: int = 4):
         self.lake, self.spark, self.version, self.rng = lake, spark, version, rng
         create(spark, version=version, **MERGE_ON_READ)
         self.next = 0
         self.live: dict[int, dict] = {}
-        for _ in range(4):
+        for _ in range(appends):
             self.append()
         lake.ok("set", lake.address(), "--columns", "user_id,event_time")
         given = {"uri": lake.uri, "warehouse": lake.warehouse}
@@ -222,6 +225,36 @@ class Round:
         for id in ids:
             self.live[id] = self.live[id] | {"amount": -1.0}
 
+    def files_on_disk(self) -> set[str]:
+        return data_files_on_disk(self.lake.folder / "warehouse" / self.lake.namespace / "events")
+
+    def check_numbers(self, since: int, planned: set[str] | None) -> int:
+        """Files of each rewrite since that snapshot have the sequence number of the snapshot that was read for them.
+
+        `planned`: the files of the first plan, which was made there; those of later plans were read at the parent of
+        their commit. Not given: who came when is not known. Returns how many rewrites there were.
+        """
+        table = self.lake.table()
+        numbers = {snapshot.snapshot_id: snapshot.sequence_number for snapshot in table.snapshots()}
+        rewrites = 0
+        for snapshot in table.snapshots():
+            if snapshot.sequence_number <= numbers[since] or snapshot.summary.operation.value != "replace":
+                continue
+            rewrites += 1
+            for manifest in snapshot.manifests(table.io):
+                if manifest.added_snapshot_id != snapshot.snapshot_id or manifest.content != 0:
+                    continue
+                for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                    if entry.status != ManifestEntryStatus.ADDED:
+                        continue
+                    if planned is None:
+                        assert numbers[since] <= entry.sequence_number < snapshot.sequence_number
+                        continue
+                    first = local_path(entry.data_file.file_path) in planned
+                    read = since if first else snapshot.parent_snapshot_id
+                    assert entry.sequence_number == numbers[read], (entry.data_file.file_path, first)
+        return rewrites
+
     def check(self, reader=by_duckdb) -> None:
         expected = multiset(pa.Table.from_pylist(list(self.live.values()), schema=rows(0, 0).schema))
         got = multiset(reader(self.lake.table(), self.spark, "events"))
@@ -241,8 +274,11 @@ def test_collisions_lose_double_and_resurrect_nothing(lake, spark, version):
     for number in range(count):
         table.append()  # something to do
         act = foreign[number % len(foreign)]
+        start, planned = lake.table().current_snapshot().snapshot_id, None
         if number % 3 < 2:
+            before = table.files_on_disk()
             process = start_paused(table.command, "after-data-files")
+            planned = table.files_on_disk() - before
             act()
             collided += act != table.append
             process.send_signal(signal.SIGCONT)
@@ -253,8 +289,68 @@ def test_collisions_lose_double_and_resurrect_nothing(lake, spark, version):
             act()
         out, err = process.communicate(timeout=120)
         assert process.returncode in (0, 3), (seed, number, act.__name__, out, err)
-        committed += process.returncode == 0 and '"committed"' in out
+        rewrites = table.check_numbers(start, planned)
+        assert (process.returncode == 0 and '"committed"' in out) == (rewrites > 0), (seed, number, out)
+        committed += rewrites > 0
         table.check()
     print(f"{count} rounds, {collided} collisions with deletes and updates, {committed} rewrites")
     assert 3 * collided >= count and 2 * committed >= count
+    table.check(READERS["Spark"])
+
+
+QUARTERS = [(left, right) for left in (0, 1) for right in (0, 1)]
+
+
+def rows_of_a_quarter(number: int, quarter: tuple[int, int], count: int) -> pa.Table:
+    """Rows whose keys lie in one quarter of the plane of both keys."""
+    some, (left, right) = rows(number, count), quarter
+    user_id = pc.add(pc.fill_null(some["user_id"], 7), left * 1_000_000)
+    seconds = pc.cast(pc.add(pc.cast(some["event_time"], pa.int64()), right * 10**15), pa.timestamp("us"))
+    return some.set_column(1, some.schema.field(1), user_id).set_column(2, some.schema.field(2), seconds)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("version", [2, 3])
+def test_survivors_of_a_partly_hit_plan_keep_the_number_that_they_were_read_at(lake, spark, version):
+    """A plan of a selection for each quarter, some of which deletes hit: those are planned anew, the others commit."""
+    seed = campaign_seeds()[1]
+    rng = np.random.default_rng(seed)
+    source, count = lake.folder / "quarter.parquet", max(4, round(20 * SCALE))
+    for number in range(count):
+        spark.sql("DROP TABLE IF EXISTS {t} PURGE")
+        table = Round(lake, spark, version, rng, appends=0)
+        spark.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.target-file-size-bytes' = '4096')")
+        for _ in range(3):  # sorts that lie over each other
+            for quarter in QUARTERS:
+                some = rows_of_a_quarter(table.next, quarter, 300)
+                table.next += 1
+                pq.write_table(some, source)
+                lake.ok("write", lake.address(), source)
+                table.live |= {row["id"]: row for row in some.to_pylist()}
+        # A budget that the whole plane is too large for: so it is done in parts.
+        files = len(lake.table().inspect.data_files())
+        options = ["--policy", "overlap", "--theta", "0.2", "--max-source-files", str(files * 4 // 5)]
+        tasks = lake.folder / f"tasks-{number}"
+        lake.ok("plan", lake.address(), *options, "--tasks-out", tasks)
+        selections = [json.loads(path.read_text()) for path in sorted(tasks.glob("task-*.json"))]
+        assert len(selections) > 1, (seed, number)
+        start, before = lake.table().current_snapshot().snapshot_id, table.files_on_disk()
+        process = start_paused([*table.command, *options, "--run-id", f"round-{number}"], "after-data-files")
+        planned = table.files_on_disk() - before
+        hit = selections[int(rng.integers(len(selections)))]["sources"]
+        path = local_path(hit[int(rng.integers(len(hit)))]["id"])
+        victims = [id for id in pq.read_table(path, columns=["id"])["id"].to_pylist() if id in table.live][:3]
+        table.insist(f"DELETE FROM {{t}} WHERE id IN ({', '.join(map(str, victims))})")
+        table.forget(victims)
+        victims = table.victims()  # of all selections; hits none: it applies to what they become as well
+        spark.delete_equal(" UNION ALL ".join(f"SELECT {id} AS id" for id in victims))
+        table.forget(victims)
+        process.send_signal(signal.SIGCONT)
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, (seed, number, out, err)
+        done = json.loads(out)
+        assert any(f"1 of {len(selections)} selections were planned anew" in note for note in done["notes"]), done
+        assert table.check_numbers(start, planned) == 2, (seed, number, done)  # the survivors, then the others
+        table.check()
+    print(f"{count} plans, each hit in one of its selections")
     table.check(READERS["Spark"])
