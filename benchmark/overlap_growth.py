@@ -35,7 +35,6 @@ from quality import PROGRAM, ROOT
 
 APPENDS = 64
 FILES_PER_APPEND = 16
-ROWS_PER_FILE = 1000
 COLUMNS = "event_time, user_id, country, amount, url, payload"
 
 
@@ -50,6 +49,7 @@ class IcebergTable:
     """Files of a size in bytes, which the table's property says; cubes of a tenth of the final table."""
 
     FILE_BYTES = 37 << 10
+    ROWS_PER_FILE = 1000
 
     def __init__(self, folder: Path, keys: list[str]):
         self.keys = keys
@@ -102,8 +102,13 @@ class IcebergTable:
 
 
 class LanceTable:
-    """Fragments of a number of rows, zone maps on the keys."""
+    """Fragments of a number of rows, zone maps on the keys.
 
+    A sort makes fragments of 0.67 to 1.0 of that number. Of 2000 rows all of them take within 9 % of the same bytes for
+    each row. Below about 750 rows it is 1.56 times as many, whoever writes them.
+    """
+
+    ROWS_PER_FILE = 2000
     DRAWS = 40  # each is a scan
 
     def __init__(self, folder: Path, keys: list[str]):
@@ -117,7 +122,7 @@ class LanceTable:
         self.run("set", "--columns", ",".join(keys))
 
     def run(self, verb: str, *options: str) -> dict:
-        target = ["--target-rows-per-fragment", str(ROWS_PER_FILE)] if verb in ("optimize", "plan") else []
+        target = ["--target-rows-per-fragment", str(self.ROWS_PER_FILE)] if verb in ("optimize", "plan") else []
         return thalweg(verb, self.path, *target, *options)
 
     def bytes(self) -> int:
@@ -125,7 +130,7 @@ class LanceTable:
 
     def append(self, rows: pa.Table) -> int:
         before = self.bytes()
-        self.lance.write_dataset(rows, self.path, mode="append", max_rows_per_file=ROWS_PER_FILE)
+        self.lance.write_dataset(rows, self.path, mode="append", max_rows_per_file=self.ROWS_PER_FILE)
         return self.bytes() - before
 
     def touched(self, values: pa.Table) -> tuple[int, float]:
@@ -168,7 +173,8 @@ def grow(name: str, policy: str, keys: list[str], folder: Path) -> dict:
     folder.mkdir(parents=True)
     table = FORMATS[name](folder, keys)
     rng = np.random.default_rng(20261130)
-    appends = [batch(rng, append, APPENDS, FILES_PER_APPEND * ROWS_PER_FILE) for append in range(APPENDS)]
+    rows_per_append = FILES_PER_APPEND * table.ROWS_PER_FILE
+    appends = [batch(rng, append, APPENDS, rows_per_append) for append in range(APPENDS)]
     everything = pa.concat_tables(appends)
     values = everything.take(np.random.default_rng(1).integers(0, len(everything), 4000)).select(keys)
     start = time.monotonic()
@@ -252,7 +258,7 @@ def main() -> None:
             touched = predictions["full"]["touched"]
             touched *= (result["full_sort_files"] / predictions["full"]["files"]) ** (1 - 1 / len(keys))
             result["relative"] = float(np.mean(result["touched"])) / touched
-            written = np.cumsum(result["rows_written"]) / (np.arange(1, APPENDS + 1) * FILES_PER_APPEND * ROWS_PER_FILE)
+            written = np.cumsum(result["rows_written"]) / (np.arange(1, APPENDS + 1) * result["rows"] / APPENDS)
             result["written"] = float(written[-1])
             result["written_later_half"] = float(np.mean(written[APPENDS // 2 :]))
             # Lance's groups have no minimum of a tenth of the table.
