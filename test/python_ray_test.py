@@ -38,6 +38,24 @@ KEYS = ["user_id", "event_time"]
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} is not built")
 
 
+def start(workers: int) -> None:
+    """Starts Ray, which gives its processes half a minute: not always enough on a machine with other work."""
+    for tries_left in (3, 2, 1, 0):
+        try:
+            ray.init(
+                num_cpus=workers,
+                include_dashboard=False,
+                object_store_memory=100 << 20,
+                log_to_driver=False,
+                configure_logging=False,
+            )
+            return
+        except Exception as error:
+            if "timed out during startup" not in str(error) or not tries_left:
+                raise
+            ray.shutdown()
+
+
 @contextmanager
 def cluster(workers: int):
     """A Ray of its own with so many CPUs, which are worker processes."""
@@ -45,13 +63,7 @@ def cluster(workers: int):
         # Workers inherit it; a table's catalog is not theirs to know.
         patch.setenv("PYTHONPATH", os.pathsep.join([str(PACKAGE), os.environ.get("PYTHONPATH", "")]))
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        ray.init(
-            num_cpus=workers,
-            include_dashboard=False,
-            object_store_memory=100 << 20,
-            log_to_driver=False,
-            configure_logging=False,
-        )
+        start(workers)
         try:
             yield workers
         finally:
