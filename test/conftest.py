@@ -1,5 +1,6 @@
 """Fixtures for tests that run the real program (see thalweg_test_tools)."""
 
+import signal
 import sys
 
 import pytest
@@ -7,6 +8,8 @@ from rest_tools import RestLake, RestServer
 from spark_tools import sql_catalog, start_session
 from thalweg_test_tools import BIN, PROGRAM, Lake
 
+# A shell starts what it puts into the background with SIGINT ignored, and Python leaves it so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, str(BIN.parent / "python"))  # the package `thalweg` of the build
 
 
