@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -168,25 +169,33 @@ def execute(
         path.write_bytes(task.envelope)
         if task.model:
             Path(folder, task.model[0]).write_bytes(task.model[1])
-        target = resolve(task.table, task.properties) if task.table is not None else Target("", dict(task.properties))
-        run(
-            "execute",
-            target,
-            {
-                "out": str(out),
-                "memory": memory,
-                "spill_dir": spill_dir,
-                "max_spill_bytes": max_spill_bytes,
-                "threads": threads,
-                "verify": verify,
-                "orphan_age": orphan_age,
-            },
-            files=[str(path)],
-            named=False,
-            progress=progress,
-            rows=None if rows is None else rows.__arrow_c_stream__(),
-        )
-        return Result(out.read_bytes())
+        name = task.json["table"]
+        target = resolve(task.table, task.properties) if task.table is not None else Target(name, dict(task.properties))
+        try:
+            run(
+                "execute",
+                target,
+                {
+                    "out": str(out),
+                    "memory": memory,
+                    "spill_dir": spill_dir,
+                    "max_spill_bytes": max_spill_bytes,
+                    "threads": threads,
+                    "verify": verify,
+                    "orphan_age": orphan_age,
+                },
+                files=[str(path)],
+                named=False,
+                progress=progress,
+                rows=None if rows is None else rows.__arrow_c_stream__(),
+            )
+            return Result(out.read_bytes())
+        except BaseException:
+            # Stopped when it was through: nobody will have the result, so its files go too.
+            if out.exists():
+                with suppress(Exception):
+                    run("discard", target, {}, files=[str(out)])
+            raise
 
 
 def discard(
