@@ -27,7 +27,21 @@ class QuietServer(ThreadingHTTPServer):
         """Clients that go away, or refuse the certificate, are what tests are about."""
 
 
-class FaultProxy:
+class Loopback:
+    """A server on the loopback, as a context manager."""
+
+    server: ThreadingHTTPServer
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *failure):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class FaultProxy(Loopback):
     """Use as a context manager; `uri` is what clients are given."""
 
     def __init__(self, target: str, tls: ssl.SSLContext | None = None):
@@ -56,14 +70,6 @@ class FaultProxy:
         if tls:  # the handshake is each connection's own thread's
             self.server.socket = tls.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
         self.uri = f"http{'s' if tls else ''}://127.0.0.1:{self.server.server_address[1]}"
-
-    def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *failure):
-        self.server.shutdown()
-        self.server.server_close()
 
     def fail(self, method: str, part: str, *faults: str) -> None:
         """The next requests of this method whose path holds `part` go wrong in these ways, one each."""

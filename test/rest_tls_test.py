@@ -4,12 +4,12 @@ import socket
 import ssl
 import subprocess
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
-from rest_fault_proxy import FaultProxy, QuietServer
+from rest_fault_proxy import FaultProxy, Loopback, QuietServer
 from rest_tools import RestLake
 from thalweg_test_tools import rows_of
 
@@ -47,7 +47,7 @@ class Authority:
         return certificate, key
 
 
-class ForwardProxy:
+class ForwardProxy(Loopback):
     """An HTTP proxy that makes tunnels; `asked` is for where. With `answer` it refuses with that status."""
 
     def __init__(self):
@@ -73,17 +73,9 @@ class ForwardProxy:
             def log_message(self, *arguments):
                 pass
 
-        self.server: ThreadingHTTPServer = QuietServer(("127.0.0.1", 0), Handler)
+        self.server = QuietServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.uri = f"http://127.0.0.1:{self.server.server_address[1]}"
-
-    def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *failure):
-        self.server.shutdown()
-        self.server.server_close()
 
 
 def both(handler: BaseHTTPRequestHandler, server: socket.socket):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
 Answer = tuple[Any, ...]
 
 
-def _strings(properties: dict[str, Any]) -> dict[str, str]:
+def strings(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Properties as texts, without those that are None."""
     return {str(key): str(value) for key, value in properties.items() if value is not None}
 
 
@@ -41,7 +43,6 @@ class PyIcebergCatalog:
         from pydantic import ValidationError
         from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, WaitingForLockException
         from pyiceberg.table import CommitTableRequest
-        from pyiceberg.table.update import TableRequirement, TableUpdate  # noqa: F401
 
         try:
             request = CommitTableRequest.model_validate(
@@ -67,7 +68,7 @@ class PyIcebergCatalog:
 
     def _state(self, metadata_location: str | None) -> Answer:
         metadata = "" if metadata_location else self._table.metadata.model_dump_json()
-        return "ok", metadata_location or "", metadata, _strings(self._table.io.properties)
+        return "ok", metadata_location or "", metadata, strings(self._table.io.properties)
 
 
 class PinnedTable:
@@ -82,7 +83,7 @@ class PinnedTable:
 
     @classmethod
     def of(cls, table: Table) -> PinnedTable:
-        return cls(f"table {'.'.join(table.name())}", table.metadata_location, _strings(table.io.properties))
+        return cls(f"table {'.'.join(table.name())}", table.metadata_location, strings(table.io.properties))
 
     def load(self) -> Answer:
         return "ok", self._metadata_location, "", self._properties

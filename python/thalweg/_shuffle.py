@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._run import Option, run
-from ._target import Target, resolve
-from .stages import Plan, Task, planned_envelopes, read_task
+from ._target import Target
+from .stages import Plan, Task, Work, planned_envelopes, read_task
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What one sort is to take, as in a Task. Picklable."""
-
-    envelope: bytes = field(repr=False)  #: JSON, "thalweg.cluster-selection/1"
-    model: tuple[str, bytes] | None = field(default=None, repr=False)
-    table: Any = field(default=None, repr=False)
-    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+class Selection(Work):
+    """What one sort is to take: the envelope is "thalweg.cluster-selection/1"."""
 
     def unit_bytes(self) -> list[int]:
         """Sizes of the source units, in the order in which `units` count them."""
-        return [unit["bytes"] for unit in json.loads(self.envelope)["sources"]]
+        return [unit["bytes"] for unit in self.json["sources"]]
 
-    def target(self) -> Target:
-        if self.table is None:
-            return Target("", dict(self.properties))
-        return resolve(self.table, self.properties)
-
-    def write(self, folder: str) -> str:
-        if self.model:
-            Path(folder, self.model[0]).write_bytes(self.model[1])
-        path = Path(folder, "selection.json")
-        path.write_bytes(self.envelope)
-        return str(path)
+    def __repr__(self) -> str:
+        return f"Selection({len(self.json['sources'])} files of run {self.json['run-id']})"
 
 
 def select(plan: Plan) -> list[Selection]:

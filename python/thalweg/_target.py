@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ._catalog import PinnedTable, PyIcebergCatalog
+from ._catalog import PinnedTable, PyIcebergCatalog, strings
 from .errors import InvalidTable, UsageError
 
 if TYPE_CHECKING:
@@ -40,10 +40,6 @@ def _is_a(value: object, module: str, name: str) -> bool:
     """isinstance without importing the module: who has such an object has imported it."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(value, kind)
-
-
-def _strings(options: Mapping[str, Any] | None) -> dict[str, str]:
-    return {str(key): str(value) for key, value in (options or {}).items()}
 
 
 def foreign_catalog(name: str) -> tuple[Catalog, str] | None:
@@ -82,7 +78,7 @@ def _load(catalog: Catalog, identifier: str) -> Table:
 def resolve(table: TableLike, catalog_properties: Mapping[str, str] | None = None) -> Target:
     """The table, ready for a command. `catalog_properties`: before the catalog's configuration, or options of the
     object store (Lance)."""
-    properties = _strings(catalog_properties)
+    properties = strings(catalog_properties or {})
     given: Any = table
     if isinstance(given, str | os.PathLike):
         name = os.fspath(given)
@@ -96,7 +92,7 @@ def resolve(table: TableLike, catalog_properties: Mapping[str, str] | None = Non
         name = ".".join((given.catalog.name, *given.name()))
         return Target(name, properties, PyIcebergCatalog(given), given.refresh, lambda: PinnedTable.of(given.refresh()))
     if _is_a(given, "lance", "LanceDataset") or _is_a(given, "lancedb.table", "LanceTable"):
-        options = _strings(given.latest_storage_options())
+        options = strings(given.latest_storage_options() or {})
         return Target(given.uri, options | properties, refresh=given.checkout_latest)
     raise UsageError(
         f"{type(table).__module__}.{type(table).__qualname__} is no table: give a path or URI, a catalog name, a table "

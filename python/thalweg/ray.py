@@ -451,7 +451,7 @@ def _pieces_of_buckets(
     scans: Sequence[bytes], items: Sequence[Mapping[str, int]], selections: Sequence[_shuffle.Selection]
 ) -> Counter[int]:
     """How many pieces each bucket must have."""
-    numbers = {json.loads(selection.envelope)["selection-id"]: at for at, selection in enumerate(selections)}
+    numbers = {selection.json["selection-id"]: at for at, selection in enumerate(selections)}
     by_units = {(item["selection"], item["first"]): item for item in items}
     pieces: Counter[int] = Counter()
     for scan in map(json.loads, scans):
@@ -472,7 +472,7 @@ def _ranges(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
 
 
 def _cube_bytes(selection: _shuffle.Selection) -> int:
-    return json.loads(selection.envelope)["spec"]["target-cube-size-bytes"]
+    return selection.json["spec"]["target-cube-size-bytes"]
 
 
 def _own_error(error: BaseException) -> Exception:

@@ -18,20 +18,37 @@ from .errors import ConflictError
 from .tables import Policy, Verify
 
 
-@dataclass(frozen=True)
-class Task:
-    """One slice of a plan's work. Picklable; the envelope holds no credentials, `table` what it takes to reach the
-    files of a table that PyIceberg opened."""
+@dataclass(frozen=True, repr=False)
+class Work:
+    """Work on a table for another process. Picklable; the envelope holds no credentials, `table` what it takes to reach
+    the files of a table that PyIceberg opened."""
 
-    envelope: bytes = field(repr=False)  #: JSON, "thalweg.cluster-task/1"
-    model: tuple[str, bytes] | None = field(default=None, repr=False)  #: name and content of a large model
-    table: Any = field(default=None, repr=False)
-    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    envelope: bytes  #: JSON
+    model: tuple[str, bytes] | None = None  #: name and content of a large model
+    table: Any = None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def json(self) -> dict[str, Any]:
         """The envelope, read."""
         return json.loads(self.envelope)
+
+    def target(self) -> Target:
+        if self.table is None:
+            return Target(self.json["table"], dict(self.properties))
+        return resolve(self.table, self.properties)
+
+    def write(self, folder: str) -> str:
+        """The path of the envelope in the folder, the model beside it."""
+        if self.model:
+            Path(folder, self.model[0]).write_bytes(self.model[1])
+        path = Path(folder, "work.json")
+        path.write_bytes(self.envelope)
+        return str(path)
+
+
+class Task(Work):
+    """One slice of a plan's work: the envelope is "thalweg.cluster-task/1"."""
 
     def __repr__(self) -> str:
         task = self.json
@@ -165,12 +182,8 @@ def execute(
 
     `rows`: an Arrow stream (`__arrow_c_stream__`) of the rows of its slice, read elsewhere."""
     with tempfile.TemporaryDirectory(prefix="thalweg-task-") as folder:
-        path, out = Path(folder, "task-00000.json"), Path(folder, "result.json")
-        path.write_bytes(task.envelope)
-        if task.model:
-            Path(folder, task.model[0]).write_bytes(task.model[1])
-        name = task.json["table"]
-        target = resolve(task.table, task.properties) if task.table is not None else Target(name, dict(task.properties))
+        out = Path(folder, "result.json")
+        target = task.target()
         try:
             run(
                 "execute",
@@ -184,7 +197,7 @@ def execute(
                     "verify": verify,
                     "orphan_age": orphan_age,
                 },
-                files=[str(path)],
+                files=[task.write(folder)],
                 named=False,
                 progress=progress,
                 rows=None if rows is None else rows.__arrow_c_stream__(),

@@ -70,10 +70,15 @@ void PrintError(bool json, std::string_view kind, const std::string& message) {
   if (json) WriteOut(DumpJson(ErrorJson(kind, message)) + "\n");
 }
 
+/// A failure after work was asked to stop is the interruption, whatever a stage on the way has made
+/// of it.
+bool IsInterruption(const arrow::Status& status, bool stop_requested) {
+  return status.IsCancelled() || (stop_requested && KindOf(status) == FailureKind::kError);
+}
+
 int Report(const Session& session, const arrow::Status& status) {
   if (status.ok()) return 0;
-  // A failure after a signal is the interruption, whatever a stage on the way has made of it.
-  if (status.IsCancelled() || (WasInterrupted() && KindOf(status) == FailureKind::kError)) {
+  if (IsInterruption(status, WasInterrupted())) {
     PrintError(session.json, "error", "interrupted; " + session.left_behind);
     return kInterrupted;
   }
@@ -165,7 +170,17 @@ arrow::Status Prepare() {
   return prepared;
 }
 
-constexpr char kOutOfMemory[] = "out of memory; lower --memory or --threads";
+/// Does the work; what it throws is a failure.
+template <typename Work>
+arrow::Status Guarded(Work work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return Invalid("out of memory; lower --memory or --threads");
+  } catch (const std::exception& error) {
+    return Invalid("unexpected failure: {}", error.what());
+  }
+}
 
 /// Ends what file systems keep in the background, last of all.
 struct FinalizeAtEnd {
@@ -179,14 +194,13 @@ int Main(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const FinalizeAtEnd finalize;
   Session session;
-  try {
-    if (auto status = Prepare(); !status.ok()) return Report(session, status);
-    return Run(argc, argv, session);
-  } catch (const std::bad_alloc&) {
-    return Report(session, Invalid(kOutOfMemory));
-  } catch (const std::exception& error) {
-    return Report(session, Invalid("unexpected failure: {}", error.what()));
-  }
+  int code = 0;
+  const auto status = Guarded([&]() -> arrow::Status {
+    ARROW_RETURN_NOT_OK(Prepare());
+    code = Run(argc, argv, session);
+    return arrow::Status::OK();
+  });
+  return status.ok() ? code : Report(session, status);
 }
 
 bool RunCommand(const std::vector<std::string>& words, const Host& host, std::string* result,
@@ -194,30 +208,22 @@ bool RunCommand(const std::vector<std::string>& words, const Host& host, std::st
   const InterruptibleBy interruptible(host.stop);
   Session session;
   session.host = &host;
-  arrow::Status status;
-  try {
+  const auto status = Guarded([&]() -> arrow::Status {
+    ARROW_RETURN_NOT_OK(Prepare());
     const auto app = MakeApp(session);
-    status = Prepare();
-    if (status.ok()) {
-      try {
-        app->parse(std::vector<std::string>(words.rbegin(), words.rend()));
-      } catch (const CLI::ParseError& error) {
-        *failure = {"usage", UsageMessage(*app, error)};
-        return false;
-      }
-      status = session.action();
+    try {
+      app->parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    } catch (const CLI::ParseError& error) {
+      return Usage("{}", UsageMessage(*app, error));
     }
-  } catch (const std::bad_alloc&) {
-    status = Invalid(kOutOfMemory);
-  } catch (const std::exception& error) {
-    status = Invalid("unexpected failure: {}", error.what());
-  }
+    return session.action();
+  });
   if (status.ok()) {
     *result = std::move(session.result);
     return true;
   }
   const bool plain = KindOf(status) == FailureKind::kError;
-  if (status.IsCancelled() || (plain && host.stop.IsStopRequested())) {
+  if (IsInterruption(status, host.stop.IsStopRequested())) {
     *failure = {"interrupted", "interrupted; " + session.left_behind};
   } else {
     *failure = {plain && !session.has_table ? "table" : std::string(KindName(status)),

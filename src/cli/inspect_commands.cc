@@ -40,10 +40,7 @@ struct StatusFlags {
 /// Each unit and where its values lie in the ranks of each key: [from, to] in [0, 1], null where it
 /// has no value.
 Json BoxesJson(const Layout& layout) {
-  std::vector<std::vector<RankInterval>> intervals(layout.columns.size());
-  for (size_t k = 0; k < layout.columns.size(); ++k) {
-    KeyDistribution::Make(layout, static_cast<int>(k), &intervals[k]);
-  }
+  const auto intervals = RankIntervals(layout);
   Json boxes = Json::array();
   for (size_t unit = 0; unit < layout.units.size(); ++unit) {
     Json ranks = Json::array();

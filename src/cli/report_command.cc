@@ -98,10 +98,7 @@ arrow::Status PredictAfter(const Table& table, const ClusteringSpec& spec,
     return arrow::Status::OK();
   }
   const std::vector<char> rewritten = SelectedMask(input->now, plan);
-  std::vector<std::vector<RankInterval>> intervals(spec.columns.size());  // by key, then by unit
-  for (size_t k = 0; k < spec.columns.size(); ++k) {
-    KeyDistribution::Make(input->now, static_cast<int>(k), &intervals[k]);
-  }
+  const auto intervals = RankIntervals(input->now);
   for (size_t unit = 0; unit < rewritten.size(); ++unit) {
     if (rewritten[unit]) continue;
     auto& box = input->after.emplace_back();

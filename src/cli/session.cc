@@ -7,6 +7,7 @@
 #include "cli/progress.h"
 #include "table/open.h"
 #include "task/optimize.h"
+#include "task/write.h"
 #include "util/status.h"
 
 namespace thalweg::cli {
@@ -41,6 +42,12 @@ arrow::Result<std::unique_ptr<Table>> Session::OpenForWriting(const std::string&
   ARROW_RETURN_NOT_OK(opened->CheckWritable());
   has_table = true;
   return opened;
+}
+
+arrow::Result<std::unique_ptr<RowSource>> Session::OpenRows(
+    const std::vector<std::string>& files, const std::shared_ptr<arrow::Schema>& schema) const {
+  if (host_rows() != nullptr) return RowsOfReader(host->rows);
+  return OpenInputFiles(files, schema);
 }
 
 arrow::Status Session::Print(const Json& object, const std::string& text) const {

@@ -38,6 +38,14 @@ struct Session {
   arrow::Result<std::unique_ptr<Table>> Open(const std::string& table) const;
   /// The same, for commands that will write: CheckWritable() included.
   arrow::Result<std::unique_ptr<Table>> OpenForWriting(const std::string& table) const;
+  /// The rows that the host hands over, nullptr when they are in files.
+  arrow::RecordBatchReader* host_rows() const {
+    return host == nullptr ? nullptr : host->rows.get();
+  }
+  /// Those rows, or those of the files (see OpenInputFiles).
+  arrow::Result<std::unique_ptr<RowSource>> OpenRows(
+      const std::vector<std::string>& files, const std::shared_ptr<arrow::Schema>& schema) const;
+
   /// Gives the result: to the host, or prints `object` with --json, else `text` (nothing with
   /// --quiet).
   arrow::Status Print(const Json& object, const std::string& text) const;

@@ -143,13 +143,7 @@ arrow::Status RunScatter(const Session& session, ScatterFlags flags) {
   json["outcome"] = "scattered";
   json["rows"] = report->rows;
   json["scan"] = path;
-  json["pieces"] = Json::array();
-  for (const auto& piece : report->pieces) {
-    json["pieces"].push_back({{"file", piece.file},
-                              {"slice", piece.slice},
-                              {"rows", piece.rows},
-                              {"bytes", piece.bytes}});
-  }
+  json["pieces"] = report->ToJson()["pieces"];
   return session.Print(
       json, fmt::format("{} in {}\n", Plural(static_cast<int64_t>(report->pieces.size()), "piece"),
                         flags.out));

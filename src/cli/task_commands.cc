@@ -15,6 +15,16 @@
 namespace thalweg::cli {
 namespace {
 
+template <typename Envelope>
+arrow::Result<std::vector<Envelope>> ReadEach(const std::vector<std::string>& paths,
+                                              arrow::Result<Envelope> (*read)(const std::string&)) {
+  std::vector<Envelope> envelopes;
+  for (const auto& path : paths) {
+    ARROW_ASSIGN_OR_RAISE(envelopes.emplace_back(), read(path));
+  }
+  return envelopes;
+}
+
 struct ExecuteFlags {
   std::string task;
   std::vector<std::string> rows;  ///< pieces
@@ -84,10 +94,8 @@ arrow::Status RunExecute(const Session& session, ExecuteFlags flags) {
         fmt::format("nothing to do: {} holds the result of this task already\n", flags.out));
   }
   std::unique_ptr<RowSource> given;
-  if (session.host != nullptr && session.host->rows != nullptr) {
-    given = RowsOfReader(session.host->rows);
-  } else if (!flags.rows.empty()) {
-    ARROW_ASSIGN_OR_RAISE(given, OpenInputFiles(flags.rows, nullptr));
+  if (session.host_rows() != nullptr || !flags.rows.empty()) {
+    ARROW_ASSIGN_OR_RAISE(given, session.OpenRows(flags.rows, nullptr));
   }
   arrow::Result<ResultEnvelope> result = arrow::Status::Invalid("");
   {
@@ -110,10 +118,7 @@ struct DiscardFlags {
 
 arrow::Status RunDiscard(const Session& session, const DiscardFlags& flags) {
   ARROW_ASSIGN_OR_RAISE(auto table, session.OpenForWriting(flags.table));
-  std::vector<ResultEnvelope> results;
-  for (const auto& path : flags.results) {
-    ARROW_ASSIGN_OR_RAISE(results.emplace_back(), ReadResult(path));
-  }
+  ARROW_ASSIGN_OR_RAISE(const auto results, ReadEach(flags.results, ReadResult));
   ARROW_ASSIGN_OR_RAISE(const DiscardReport report, DiscardResults(*table, results));
   Json json = CommandJson("discard", table->name());
   json["outcome"] = report.files > 0 ? "discarded" : "nothing-to-do";
@@ -140,14 +145,8 @@ struct CommitFlags {
 
 arrow::Status RunCommit(const Session& session, CommitFlags flags) {
   ARROW_ASSIGN_OR_RAISE(auto table, session.OpenForWriting(flags.table));
-  std::vector<ResultEnvelope> results;
-  for (const auto& path : flags.results) {
-    ARROW_ASSIGN_OR_RAISE(results.emplace_back(), ReadResult(path));
-  }
-  std::vector<ScanReport> scans;
-  for (const auto& path : flags.scans) {
-    ARROW_ASSIGN_OR_RAISE(scans.emplace_back(), ReadScanReport(path));
-  }
+  ARROW_ASSIGN_OR_RAISE(const auto results, ReadEach(flags.results, ReadResult));
+  ARROW_ASSIGN_OR_RAISE(const auto scans, ReadEach(flags.scans, ReadScanReport));
   arrow::Result<OptimizeReport> report = arrow::Status::Invalid("");
   {
     const WorkScope work(session, &flags.options);

@@ -24,11 +24,6 @@ struct WriteFlags {
   WriteOptions options;
 };
 
-/// The rows that the host hands over, nullptr when they are in files.
-arrow::RecordBatchReader* RowsOfHost(const Session& session) {
-  return session.host == nullptr ? nullptr : session.host->rows.get();
-}
-
 /// Refuses, before anything is created, columns that the new table could not declare.
 arrow::Status CheckClusterColumns(const std::vector<std::string>& names,
                                   const arrow::Schema& schema) {
@@ -51,7 +46,7 @@ arrow::Status CheckClusterColumns(const std::vector<std::string>& names,
 arrow::Result<std::unique_ptr<Table>> CreateFor(const Session& session, const WriteFlags& flags,
                                                 const std::vector<std::string>& cluster_by) {
   std::shared_ptr<arrow::Schema> schema;
-  if (const auto* rows = RowsOfHost(session)) {
+  if (const auto* rows = session.host_rows()) {
     schema = rows->schema();
   } else {
     ARROW_ASSIGN_OR_RAISE(auto input, OpenInputFiles(flags.files, nullptr));
@@ -133,12 +128,7 @@ arrow::Status RunWrite(Session& session, WriteFlags flags) {
   std::vector<std::string> notes;
   ARROW_RETURN_NOT_OK(TakeColumns(*table, cluster_by, flags.allow_single, &options, &notes));
   ARROW_ASSIGN_OR_RAISE(const auto schema, table->schema());
-  std::unique_ptr<RowSource> input;
-  if (RowsOfHost(session) != nullptr) {
-    input = RowsOfReader(session.host->rows);
-  } else {
-    ARROW_ASSIGN_OR_RAISE(input, OpenInputFiles(flags.files, schema));
-  }
+  ARROW_ASSIGN_OR_RAISE(auto input, session.OpenRows(flags.files, schema));
   options.mode = flags.mode == "overwrite" ? WriteMode::kOverwrite : WriteMode::kAppend;
 
   arrow::Result<OptimizeReport> report = arrow::Status::Invalid("");
@@ -166,7 +156,7 @@ void AddWriteCommand(CLI::App& app, Session& session) {
   auto flags = std::make_shared<WriteFlags>();
   AddTable(command, &flags->table);
   command->add_option("FILE", flags->files, "files of equal schemas, by their endings")
-      ->required(RowsOfHost(session) == nullptr)
+      ->required(session.host_rows() == nullptr)
       ->option_text(" ");
   command
       ->add_option("--mode", flags->mode,

@@ -13,17 +13,16 @@ namespace {
 
 using State = ExternalCatalog::State;
 
-/// Asks the library for new credentials for a table's files.
-struct RenewAccess {
-  std::shared_ptr<const ExternalCatalog> catalog;
-  arrow::Result<S3Access> operator()() const {
-    ARROW_ASSIGN_OR_RAISE(State state, catalog->load());
-    S3Access access;
-    access.properties = std::move(state.properties);
-    access.renew = *this;
-    return access;
-  }
-};
+/// How a table's files are reached; the library is asked for new credentials.
+S3Access AccessTo(const std::shared_ptr<const ExternalCatalog>& catalog, State* state) {
+  S3Access access;
+  access.properties = std::move(state->properties);
+  access.renew = [catalog]() -> arrow::Result<S3Access> {
+    ARROW_ASSIGN_OR_RAISE(State renewed, catalog->load());
+    return AccessTo(catalog, &renewed);
+  };
+  return access;
+}
 
 class ExternalTable : public TableStore {
  public:
@@ -55,10 +54,8 @@ class ExternalTable : public TableStore {
     // the table has moved, that may be why it was refused.
     auto now = Load();
     if (!now.ok()) return state.status();
-    if (update.snapshot_id) {
-      ARROW_ASSIGN_OR_RAISE(const auto found, now->metadata.FindSnapshot(*update.snapshot_id));
-      if (found) return now;
-    }
+    ARROW_ASSIGN_OR_RAISE(const bool holds, HoldsSnapshotOf(update, now->metadata));
+    if (holds) return now;
     if (kind == FailureKind::kConflict || now->metadata_location == base.metadata_location) {
       return state.status();
     }
@@ -78,10 +75,7 @@ class ExternalTable : public TableStore {
 
  private:
   arrow::Result<LoadedTable> Accept(State state) {
-    S3Access access;
-    access.properties = std::move(state.properties);
-    access.renew = RenewAccess{catalog_};
-    io_->SetS3Access(std::move(access));
+    io_->SetS3Access(AccessTo(catalog_, &state));
     if (!state.metadata_location.empty()) return ReadMetadataFile(*io_, state.metadata_location);
     ARROW_ASSIGN_OR_RAISE(Json json, ParseJson(state.metadata, description()));
     LoadedTable table;
@@ -95,9 +89,9 @@ class ExternalTable : public TableStore {
     const auto unknown = UnknownOutcome("{}: {}; whether the commit was applied is not known",
                                         description(), why.message());
     auto table = Load();
-    if (!table.ok() || !update.snapshot_id) return unknown;
-    ARROW_ASSIGN_OR_RAISE(const auto found, table->metadata.FindSnapshot(*update.snapshot_id));
-    if (!found) return unknown;
+    if (!table.ok()) return unknown;
+    ARROW_ASSIGN_OR_RAISE(const bool holds, HoldsSnapshotOf(update, table->metadata));
+    if (!holds) return unknown;
     return table;
   }
 

@@ -184,10 +184,8 @@ class RestTable : public TableStore {
   arrow::Result<LoadedTable> Find(const RestUpdate& update, const std::string& why) {
     auto table = Load();
     if (!table.ok()) return Unknown(why);
-    if (update.snapshot_id) {
-      ARROW_ASSIGN_OR_RAISE(const auto found, table->metadata.FindSnapshot(*update.snapshot_id));
-      if (!found) return Unknown(why);
-    }
+    ARROW_ASSIGN_OR_RAISE(const bool holds, HoldsSnapshotOf(update, table->metadata));
+    if (update.snapshot_id && !holds) return Unknown(why);
     return table;
   }
 
@@ -200,8 +198,8 @@ class RestTable : public TableStore {
     // only where the main branch has moved can it no longer arrive.
     auto table = Load();
     if (!table.ok() || !update.snapshot_id) return Unknown(answer.error);
-    ARROW_ASSIGN_OR_RAISE(const auto found, table->metadata.FindSnapshot(*update.snapshot_id));
-    if (found) return table;
+    ARROW_ASSIGN_OR_RAISE(const bool holds, HoldsSnapshotOf(update, table->metadata));
+    if (holds) return table;
     const bool moved = table->metadata.current_snapshot_id() != base.metadata.current_snapshot_id();
     return moved ? conflict : Unknown(answer.error);
   }
@@ -214,10 +212,8 @@ class RestTable : public TableStore {
     if (answer.status != 400 && answer.status != 422 && !answer.resent) return refused;
     auto table = Load();
     if (!table.ok()) return answer.resent ? Unknown(answer.error) : refused;
-    if (update.snapshot_id) {
-      ARROW_ASSIGN_OR_RAISE(const auto found, table->metadata.FindSnapshot(*update.snapshot_id));
-      if (found) return table;
-    }
+    ARROW_ASSIGN_OR_RAISE(const bool holds, HoldsSnapshotOf(update, table->metadata));
+    if (holds) return table;
     if (answer.resent) return Unknown(answer.error);
     const bool moved = table->metadata_location != base.metadata_location;
     return moved ? Conflict("{}: another commit came first: {}", description_, answer.error)

@@ -167,6 +167,12 @@ class Difference {
 
 }  // namespace
 
+arrow::Result<bool> HoldsSnapshotOf(const RestUpdate& update, const TableMetadata& table) {
+  if (!update.snapshot_id) return false;
+  ARROW_ASSIGN_OR_RAISE(const auto found, table.FindSnapshot(*update.snapshot_id));
+  return found.has_value();
+}
+
 arrow::Result<RestUpdate> MakeRestUpdate(const TableMetadata& base, const TableMetadata& updated) {
   return Difference(base, updated).Make();
 }

@@ -17,6 +17,9 @@ struct RestUpdate {
   std::optional<int64_t> snapshot_id;
 };
 
+/// Whether the table has the snapshot that the update adds; false for one that adds none.
+arrow::Result<bool> HoldsSnapshotOf(const RestUpdate& update, const TableMetadata& table);
+
 /// The difference of two states of one table. What follows from the updates (sequence numbers,
 /// logs, times, the current snapshot, next row id) is the server's to derive. Every commit requires
 /// the table's UUID; one that touches snapshots or statistics also that main still is at the

@@ -564,4 +564,12 @@ double KeyDistribution::RepeatedSquareSum(double below, double upto) const {
   return std::max(0.0, sum_to(upto) - (below > 0 ? sum_to(below) : 0));
 }
 
+std::vector<std::vector<RankInterval>> RankIntervals(const Layout& layout) {
+  std::vector<std::vector<RankInterval>> intervals(layout.columns.size());
+  for (size_t k = 0; k < intervals.size(); ++k) {
+    KeyDistribution::Make(layout, static_cast<int>(k), &intervals[k]);
+  }
+  return intervals;
+}
+
 }  // namespace thalweg

@@ -86,4 +86,7 @@ class KeyDistribution {
   std::string source_ = "none";
 };
 
+/// By key of the layout, then by unit: where the values of each unit lie.
+std::vector<std::vector<RankInterval>> RankIntervals(const Layout& layout);
+
 }  // namespace thalweg

@@ -1,9 +1,9 @@
 #include "sort/partial_fit.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "sort/key_rows.h"
+#include "util/binary.h"
 #include "util/status.h"
 
 namespace thalweg {
@@ -14,20 +14,12 @@ constexpr uint32_t kMostCandidates = 1 << 17;
 constexpr int64_t kMostBytes = int64_t{1} << 40;
 
 template <typename T>
-void Put(T value, std::string* out) {
-  out->append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-template <typename T>
 arrow::Status Take(std::string_view* bytes, T* value) {
-  if (bytes->size() < sizeof(T)) return Invalid("key sample: truncated");
-  std::memcpy(value, bytes->data(), sizeof(T));
-  bytes->remove_prefix(sizeof(T));
-  return arrow::Status::OK();
+  return TakeValue(bytes, value) ? arrow::Status::OK() : Invalid("key sample: truncated");
 }
 
 void PutText(std::string_view text, std::string* out) {
-  Put<uint32_t>(static_cast<uint32_t>(text.size()), out);
+  PutValue<uint32_t>(static_cast<uint32_t>(text.size()), out);
   out->append(text);
 }
 
@@ -103,16 +95,16 @@ arrow::Result<FittedKeys> PartialFit::Finish(Curve curve, int bits_per_dim) {
 
 arrow::Result<std::string> PartialFit::Serialize() {
   std::string out(kMagic);
-  Put<int64_t>(row_count_, &out);
-  Put<uint32_t>(static_cast<uint32_t>(columns_.size()), &out);
+  PutValue<int64_t>(row_count_, &out);
+  PutValue<uint32_t>(static_cast<uint32_t>(columns_.size()), &out);
   for (size_t k = 0; k < columns_.size(); ++k) {
-    Put<int32_t>(key_columns_[k], &out);
-    Put<int64_t>(nulls_[k], &out);
-    Put<int64_t>(columns_[k].width(), &out);
+    PutValue<int32_t>(key_columns_[k], &out);
+    PutValue<int64_t>(nulls_[k], &out);
+    PutValue<int64_t>(columns_[k].width(), &out);
     ARROW_ASSIGN_OR_RAISE(const auto candidates, columns_[k].Retained());
-    Put<uint32_t>(static_cast<uint32_t>(candidates.size()), &out);
+    PutValue<uint32_t>(static_cast<uint32_t>(candidates.size()), &out);
     for (const auto& candidate : candidates) {
-      Put<uint64_t>(candidate.address, &out);
+      PutValue<uint64_t>(candidate.address, &out);
       PutText(candidate.encoded, &out);
     }
   }

@@ -13,6 +13,7 @@
 #include "key/sample.h"
 #include "sort/gather.h"
 #include "sort/key_rows.h"
+#include "util/binary.h"
 #include "util/status.h"
 
 namespace thalweg {
@@ -146,15 +147,14 @@ arrow::Result<std::string> RowSample::Serialize() {
   ARROW_RETURN_NOT_OK(writer->WriteRecordBatch(*rows));
   ARROW_RETURN_NOT_OK(writer->Close());
   ARROW_ASSIGN_OR_RAISE(auto buffer, out->Finish());
-  std::string bytes(reinterpret_cast<const char*>(&widest_), sizeof(widest_));
+  std::string bytes;
+  PutValue(widest_, &bytes);
   return bytes.append(buffer->ToString());
 }
 
 arrow::Result<RowSample> RowSample::Deserialize(std::string_view bytes) {
   int64_t widest = 0;
-  if (bytes.size() < sizeof(widest)) return Invalid("row sample: truncated");
-  std::memcpy(&widest, bytes.data(), sizeof(widest));
-  bytes.remove_prefix(sizeof(widest));
+  if (!TakeValue(&bytes, &widest)) return Invalid("row sample: truncated");
   if (widest < 0) return Invalid("row sample: a row of {} bytes", widest);
   arrow::io::BufferReader input{arrow::Buffer::FromString(std::string(bytes))};
   ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchStreamReader::Open(&input));

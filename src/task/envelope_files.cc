@@ -1,12 +1,12 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <set>
 
 #include "task/envelope.h"
 #include "task/hex128.h"
+#include "util/binary.h"
 #include "util/read_file.h"
 #include "util/status.h"
 #include "util/write_file.h"
@@ -20,18 +20,10 @@ constexpr uint32_t kMaxSample = 65536;
 constexpr size_t kInlineLimit = 256 << 10;
 constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 
-template <typename T>
-void Put(T value, std::string* out) {
-  out->append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
 /// Takes values off the front of `bytes`; an error when it is too short.
 template <typename T>
 arrow::Status Take(std::string_view* bytes, T* value) {
-  if (bytes->size() < sizeof(T)) return Invalid("key model: truncated");
-  std::memcpy(value, bytes->data(), sizeof(T));
-  bytes->remove_prefix(sizeof(T));
-  return arrow::Status::OK();
+  return TakeValue(bytes, value) ? arrow::Status::OK() : Invalid("key model: truncated");
 }
 
 /// The name of the file for a large model.
@@ -49,16 +41,16 @@ std::string FittedHash(std::string_view bytes) {
 arrow::Result<std::string> SerializeFitted(const FittedKeys& fitted) {
   ARROW_ASSIGN_OR_RAISE(auto encoder, fitted.encoder.Serialize());
   std::string out(kFittedMagic, kMagicSize);
-  Put<int64_t>(fitted.rows, &out);
-  for (const int64_t nulls : fitted.null_rows_per_column) Put<int64_t>(nulls, &out);
-  Put<uint64_t>(encoder.size(), &out);
+  PutValue<int64_t>(fitted.rows, &out);
+  for (const int64_t nulls : fitted.null_rows_per_column) PutValue<int64_t>(nulls, &out);
+  PutValue<uint64_t>(encoder.size(), &out);
   out += encoder;
-  Put<uint32_t>(static_cast<uint32_t>(fitted.row_sample.size()), &out);
+  PutValue<uint32_t>(static_cast<uint32_t>(fitted.row_sample.size()), &out);
   for (const Key128 key : fitted.row_sample) {
     if (fitted.encoder.wide()) {
-      Put<Key128>(key, &out);
+      PutValue<Key128>(key, &out);
     } else {
-      Put<Key64>(static_cast<Key64>(key), &out);
+      PutValue<Key64>(static_cast<Key64>(key), &out);
     }
   }
   return out;

@@ -106,10 +106,7 @@ arrow::Result<ResultEnvelope> ExecuteTask(Table& table, const TaskEnvelope& task
                    task.fitted_file.empty() ? "the envelope" : task.fitted_file);
   }
   ARROW_ASSIGN_OR_RAISE(auto fitted, DeserializeFitted(task.fitted));
-  ARROW_ASSIGN_OR_RAISE(auto schema, table.schema());
-  if (SchemaId(*schema) != task.schema_id) {
-    return Conflict("{}: its schema has changed since the plan: plan again", table.name());
-  }
+  ARROW_RETURN_NOT_OK(CheckSchema(table, task));
   MemoryAccount memory(MemoryBudget(options));
   const bool from_pieces = given != nullptr;
   std::unique_ptr<RowSource> source;

@@ -85,10 +85,7 @@ class SomeUnits : public RowSource {
 arrow::Result<std::unique_ptr<RowSource>> ScanUnits(Table& table, const TaskEnvelope& task,
                                                     int first, int end, const ReadOptions& read) {
   ARROW_RETURN_NOT_OK(CheckUnits(task, first, end));
-  ARROW_ASSIGN_OR_RAISE(const auto schema, table.schema());
-  if (SchemaId(*schema) != task.schema_id) {
-    return Conflict("{}: its schema has changed since the plan: plan again", table.name());
-  }
+  ARROW_RETURN_NOT_OK(CheckSchema(table, task));
   const std::vector<UnitDescriptor> units(task.sources.begin() + first, task.sources.begin() + end);
   ARROW_ASSIGN_OR_RAISE(auto rows, table.Scan(units, task.snapshot_id, read));
   return std::make_unique<SomeUnits>(std::move(rows), first);

@@ -22,6 +22,12 @@ int64_t MemoryBudget(const ExecuteOptions& options) {
   return options.memory_bytes > 0 ? options.memory_bytes : AvailableMemory() / 4;
 }
 
+arrow::Status CheckSchema(const Table& table, const TaskEnvelope& task) {
+  ARROW_ASSIGN_OR_RAISE(const auto schema, table.schema());
+  if (SchemaId(*schema) == task.schema_id) return arrow::Status::OK();
+  return Conflict("{}: its schema has changed since the plan: plan again", table.name());
+}
+
 ReadOptions ReadOptionsFor(const ExecuteOptions& options, MemoryAccount* memory) {
   ReadOptions read;
   read.memory = memory;

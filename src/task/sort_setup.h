@@ -19,6 +19,9 @@ int64_t MemoryBudget(const ExecuteOptions& options);
 ClusterSortOptions SortOptions(const ExecuteOptions& options, const ClusteringSpec& spec,
                                MemoryAccount* memory);
 
+/// A conflict when the table's columns are not those that the task was planned with.
+arrow::Status CheckSchema(const Table& table, const TaskEnvelope& task);
+
 /// How a command reads the rows that it sorts.
 ReadOptions ReadOptionsFor(const ExecuteOptions& options, MemoryAccount* memory);
 
