@@ -42,9 +42,9 @@ def read(lines) -> dict[str, list[tuple[str, str, float, float]]]:
     rows: list = []
     for line in lines:
         row = re.fullmatch(r"  (.+?) +(stock|clustered) +([\d.]+)x +([\d.]+) written\s*", line)
-        if row:
+        if row and "hard cap" not in row[1]:
             rows.append((row[1], row[2], float(row[3]), float(row[4])))
-        elif line.strip():
+        elif not row and line.strip():
             rows = workloads[line.strip()] = []
     return workloads
 

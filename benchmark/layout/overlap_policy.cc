@@ -35,7 +35,7 @@ std::string Encode(int32_t value) {
 
 class OverlapPolicy : public MaintenancePolicy {
  public:
-  explicit OverlapPolicy(double theta) : theta_(theta) {}
+  OverlapPolicy(double theta, Cuts cuts) : theta_(theta), cuts_(cuts) {}
 
   void Maintain(Table* table) override {
     // Runs that Maintain did not make are clustered appends.
@@ -51,6 +51,7 @@ class OverlapPolicy : public MaintenancePolicy {
     spec.theta = theta_;
     PlanOptions options;
     options.target_file_bytes = kRowsPerFile * kBytesPerRow;
+    if (cuts_ == Cuts::kCapped) options.target_file_rows = kRowsPerFile;
     const Plan plan = OrDie(MakePlan(layout, spec, options));
     if (plan.selections.empty()) return;
     // Positions stay valid while the selections are sorted: the sources go last.
@@ -69,7 +70,7 @@ class OverlapPolicy : public MaintenancePolicy {
         rows.insert(rows.end(), of.begin(), of.end());
       }
       table->rows_written += static_cast<int64_t>(rows.size());
-      for (File& file : Sort(std::move(rows), table->keys, Cuts::kOurs, run)) {
+      for (File& file : Sort(std::move(rows), table->keys, cuts_, run)) {
         added.push_back(std::move(file));
       }
     }
@@ -141,13 +142,14 @@ class OverlapPolicy : public MaintenancePolicy {
   }
 
   double theta_;
+  Cuts cuts_;
   std::map<int, RunRecord> records_;
 };
 
 }  // namespace
 
-std::unique_ptr<MaintenancePolicy> Overlap(double theta) {
-  return std::make_unique<OverlapPolicy>(theta);
+std::unique_ptr<MaintenancePolicy> Overlap(double theta, Cuts cuts) {
+  return std::make_unique<OverlapPolicy>(theta, cuts);
 }
 
 }  // namespace thalweg::layout_benchmark

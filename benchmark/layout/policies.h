@@ -40,7 +40,8 @@ std::unique_ptr<MaintenancePolicy> SizeSealedCubes(double minimum_files, Cuts cu
 /// overlap are sorted by the tuple and go up a level; at most so many at once, for their memory.
 std::unique_ptr<MaintenancePolicy> DepthSweep(double threshold = 4, size_t most_files = 256);
 
-/// This project's planner with the policy `overlap`.
-std::unique_ptr<MaintenancePolicy> Overlap(double theta);
+/// This project's planner with the policy `overlap`; with Cuts::kCapped as in Lance, where the rows
+/// of a fragment are a hard cap.
+std::unique_ptr<MaintenancePolicy> Overlap(double theta, Cuts cuts);
 
 }  // namespace thalweg::layout_benchmark

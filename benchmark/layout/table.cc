@@ -66,8 +66,8 @@ std::vector<int64_t> CutsOf(const std::vector<uint64_t>& sorted, int keys, Cuts 
     bins[b].rows = bins[b].weight = static_cast<int64_t>(i - from);
   }
   const CutPlanner planner(std::move(bins), keys, CutPlanner::Unit::kRows);
-  const double target = kRowsPerFile;
-  return planner.Cuts(0, n, {target, 0.8 * target, 1.2 * target}, /*may_exceed=*/true);
+  const bool capped = cuts == Cuts::kCapped;
+  return planner.Cuts(0, n, FileWindow(kRowsPerFile, capped), /*may_exceed=*/!capped);
 }
 
 }  // namespace

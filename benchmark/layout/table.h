@@ -9,8 +9,9 @@
 namespace thalweg::layout_benchmark {
 
 /// Where files are cut out of the sorted rows: every so many rows, or within 0.8 to 1.2 of that
-/// where the boxes come out smallest (sort/cut_planner.h).
-enum class Cuts { kEqual, kOurs };
+/// where the boxes come out smallest (sort/cut_planner.h); or, where it is a hard cap, within 0.67
+/// to 1.0.
+enum class Cuts { kEqual, kOurs, kCapped };
 
 inline constexpr int64_t kRowsPerFile = 128;
 
