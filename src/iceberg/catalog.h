@@ -48,6 +48,9 @@ class TableStore {
       const = 0;  ///< for messages: "table db.events in SQLite catalog …"
   /// False for a table that can only be looked at; `why` says whom it belongs to and what to do.
   virtual bool writable(std::string* why) const = 0;
+  /// What is wrong with the table's properties for Commit(), so that no work begins which could not
+  /// be committed.
+  virtual arrow::Status CheckProperties(const TableMetadata&) const { return arrow::Status::OK(); }
   /// Where manifests, manifest lists and statistics files go: write.metadata.path, else
   /// <location>/metadata. Hadoop tables always use the latter.
   virtual std::string MetadataFolder(const TableMetadata& metadata) const;

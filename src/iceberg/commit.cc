@@ -239,7 +239,8 @@ class SnapshotCommit {
   /// arrive.
   arrow::Result<CommitOutcome> FindOutcome(const TableMetadata& parent,
                                            const arrow::Status& unknown) {
-    ARROW_ASSIGN_OR_RAISE(auto backoff, Backoff::ForStatusChecks(parent));
+    auto backoff = Backoff::ForStatusChecks(parent);
+    if (!backoff.ok()) return unknown;  // nothing that is wrong here settles the outcome
     do {
       auto table = store_.Load();
       if (!table.ok()) continue;
@@ -249,7 +250,7 @@ class SnapshotCommit {
         return CommitOutcome{
             .snapshot_id = snapshot_id_, .table = *std::move(table), .attempts = attempt_};
       }
-    } while (backoff.Wait());
+    } while (backoff->Wait());
     return unknown;
   }
 
@@ -298,13 +299,14 @@ arrow::Result<bool> CommitProperties(
     const auto& status = committed.status();
     if (KindOf(status) == FailureKind::kUnknown) {
       // If the table as it stands leaves nothing to change, it is as wanted.
-      ARROW_ASSIGN_OR_RAISE(auto checks, Backoff::ForStatusChecks(base.metadata));
+      auto checks = Backoff::ForStatusChecks(base.metadata);
+      if (!checks.ok()) return status;
       do {
         auto table = store.Load();
         if (!table.ok()) continue;
         auto left = change(&table->metadata);
         if (left.ok() && !*left) return true;
-      } while (checks.Wait());
+      } while (checks->Wait());
       return status;
     }
     if (KindOf(status) != FailureKind::kConflict || !backoff.Wait()) return status;

@@ -188,6 +188,27 @@ TEST_F(CommitRetryTest, AnUnknownOutcomeThatIsNotFoundDeletesNothing) {
   EXPECT_EQ(MetadataFiles().size(), before.size() + 4) << "two lists, two manifests";
 }
 
+TEST_F(CommitRetryTest, AnUnknownOutcomeStaysUnknownWhateverElseIsWrong) {
+  // What is found wrong while looking for the snapshot must not pass for a definite failure.
+  auto store = Create(folder_ / "other", {{"commit.status-check.num-retries", "x"}});
+  Decorator unsure(*store);
+  unsure.on_commit = [&](const LoadedTable& base,
+                         const TableMetadata& updated) -> arrow::Result<LoadedTable> {
+    EXPECT_TRUE(store->Commit(base, updated).ok());
+    return UnknownOutcome("timed out");
+  };
+  EXPECT_EQ(KindOf(CommitSnapshot(unsure, Append({"b"})).status()), FailureKind::kUnknown);
+  EXPECT_THAT(Paths(Read(*store).data_files), ElementsAre("b"));
+  unsure.on_commit = [](const LoadedTable&, const TableMetadata&) -> arrow::Result<LoadedTable> {
+    return UnknownOutcome("timed out");
+  };
+  auto set = [](TableMetadata* metadata) -> arrow::Result<bool> {
+    metadata->SetProperties({{"a", "1"}});
+    return true;
+  };
+  EXPECT_EQ(KindOf(CommitProperties(unsure, set).status()), FailureKind::kUnknown);
+}
+
 TEST_F(CommitRetryTest, ADefiniteErrorIsCleanedUpUnlessTheTableNamesTheFiles) {
   Do(Append({"a"}));
   const auto before = MetadataFiles();

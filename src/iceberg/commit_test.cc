@@ -274,6 +274,38 @@ TEST_F(CommitTest, MergesSmallManifests) {
   }
 }
 
+TEST_F(CommitTest, ManifestsThatAreWrittenAnewAreMerged) {
+  // Rewriting a table of many small appends must not write as many manifests of removed files.
+  std::vector<std::string> removed;
+  for (int i = 0; i < 9; ++i) {
+    const std::string path = std::to_string(i);
+    Do(Append({path, "kept" + path}));
+    if (i != 4) removed.push_back(path);
+  }
+  const auto outcome = Do(Replace(removed, "new", 9));
+  const auto files = Read();
+  ASSERT_EQ(files.manifests.size(), 3u) << "the new files, the rewritten, and the one not touched";
+  const ManifestFile& merged = files.manifests[1];
+  EXPECT_EQ(merged.deleted_files_count, 8);
+  EXPECT_EQ(merged.existing_files_count, 8);
+  EXPECT_EQ(merged.min_sequence_number, 1);
+  for (const auto& entry : Entries(merged)) {
+    const std::string& path = entry.file.file_path;
+    const int64_t number = path.back() - '0' + 1;
+    EXPECT_EQ(entry.sequence_number, number);
+    EXPECT_EQ(entry.file_sequence_number, number);
+    EXPECT_EQ(entry.status == EntryStatus::kDeleted, path.size() == 1);
+    EXPECT_EQ(entry.snapshot_id == outcome.snapshot_id, path.size() == 1);
+  }
+  EXPECT_EQ(files.data_files.size(), 11u);
+
+  // Where the table wants none merged, each stays for itself.
+  auto unmerged = Create(folder_ / "off", {{"commit.manifest-merge.enabled", "false"}});
+  for (const char* path : {"a", "b"}) ASSERT_OK(CommitSnapshot(*unmerged, Append({path})).status());
+  ASSERT_OK(CommitSnapshot(*unmerged, Replace({"a", "b"}, "c")).status());
+  EXPECT_EQ(Read(*unmerged).manifests.size(), 3u);
+}
+
 TEST_F(CommitTest, DeleteManifestsAreCarriedOverUntouched) {
   Do(Append({"a", "b"}));
   // A snapshot of another engine that adds a position delete file.

@@ -353,6 +353,10 @@ std::string JoinLocation(const std::string& location, const std::string& name) {
   return joined + name;
 }
 
+bool IsAbsoluteLocation(const std::string& location) {
+  return location.starts_with('/') || !SchemeOf(location).empty();
+}
+
 std::string FileIO::Canonical(const std::string& location) {
   if (IsS3Location(location)) {
     auto path = S3PathOf(location);

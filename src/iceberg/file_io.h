@@ -73,6 +73,8 @@ class FileIO {
 
 /// `location` without a trailing slash, then '/' and `name`.
 std::string JoinLocation(const std::string& location, const std::string& name);
+/// Whether the location means the same whatever folder a program runs in: "/…" or "scheme:/…".
+bool IsAbsoluteLocation(const std::string& location);
 /// True when both name the same file, whatever the scheme's spelling.
 bool SameLocation(const std::string& a, const std::string& b);
 

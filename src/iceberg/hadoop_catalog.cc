@@ -152,6 +152,10 @@ class HadoopTable : public TableStore {
     return LoadedTable{*location, metadata};
   }
 
+  arrow::Status CheckProperties(const TableMetadata& metadata) const override {
+    return CheckMetadataFileProperties(metadata);
+  }
+
   const std::string& description() const override { return description_; }
 
   bool writable(std::string* why) const override {

@@ -107,7 +107,9 @@ arrow::Status IcebergTable::CheckWritable() const {
   std::string why;
   if (!store_->writable(&why)) return Invalid("{}: {}", name_, why);
   ARROW_ASSIGN_OR_RAISE(const auto files, Files());
-  return Named(CheckSupported(loaded_.metadata, *files));
+  ARROW_RETURN_NOT_OK(Named(CheckSupported(loaded_.metadata, *files)));
+  ARROW_RETURN_NOT_OK(Named(store_->CheckProperties(loaded_.metadata)));
+  return Named(CheckProperties(loaded_.metadata));
 }
 
 arrow::Result<std::shared_ptr<arrow::Schema>> IcebergTable::schema() const {

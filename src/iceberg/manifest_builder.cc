@@ -8,9 +8,6 @@
 namespace thalweg::iceberg {
 namespace {
 
-constexpr int64_t kDefaultMergeCount = 100;
-constexpr int64_t kDefaultManifestBytes = int64_t{8} << 20;
-
 arrow::Result<PartitionSpec> UnpartitionedSpec(const TableMetadata& metadata, int32_t spec_id) {
   ARROW_ASSIGN_OR_RAISE(auto specs, metadata.PartitionSpecs());
   for (auto& spec : specs) {
@@ -62,6 +59,19 @@ arrow::Result<std::string> AvroCodecProperty(const TableMetadata& metadata) {
       "table property write.avro.compression-codec: \"{}\" is none of gzip, zstd, snappy, "
       "uncompressed",
       codec);
+}
+
+arrow::Result<ManifestMerging> ManifestMerging::FromProperties(const TableMetadata& metadata) {
+  ManifestMerging merging;
+  ARROW_ASSIGN_OR_RAISE(merging.enabled,
+                        metadata.BoolProperty("commit.manifest-merge.enabled", merging.enabled));
+  ARROW_ASSIGN_OR_RAISE(
+      merging.least_count,
+      metadata.IntProperty("commit.manifest.min-count-to-merge", merging.least_count));
+  ARROW_ASSIGN_OR_RAISE(
+      merging.target_bytes,
+      metadata.IntProperty("commit.manifest.target-size-bytes", merging.target_bytes));
+  return merging;
 }
 
 arrow::Result<ManifestBuilder::Written> ManifestBuilder::Write(
@@ -230,38 +240,34 @@ arrow::Result<ManifestBuilder::Manifests> ManifestBuilder::Build(const TableMeta
   // by its first, or nothing.
   std::vector<std::vector<size_t>> rewrite(files.manifests.size());
   std::vector<bool> left(files.manifests.size());
-  std::vector<size_t> kept_data;
+  std::vector<size_t> hit[2], kept[2];  // those with removed files and those without, by content
   for (size_t i = 0; i < files.manifests.size(); ++i) {
     const auto range = files.ranges[i];
     // Without live files a manifest only tells what an earlier snapshot deleted.
     left[i] = range.begin == range.end;
     if (left[i]) continue;
     const auto begin = is_removed(i).begin();
-    if (std::find(begin + range.begin, begin + range.end, true) != begin + range.end) {
-      rewrite[i] = {i};
-    } else if (files.manifests[i].content == 0) {
-      kept_data.push_back(i);
-    }
+    const bool any = std::find(begin + range.begin, begin + range.end, true) != begin + range.end;
+    const int content = files.manifests[i].content == 0 ? 0 : 1;
+    if (any) rewrite[i] = {i};
+    (any ? hit : kept)[content].push_back(i);
   }
 
-  ARROW_ASSIGN_OR_RAISE(const bool merge,
-                        parent.BoolProperty("commit.manifest-merge.enabled", true));
-  ARROW_ASSIGN_OR_RAISE(
-      const int64_t merge_count,
-      parent.IntProperty("commit.manifest.min-count-to-merge", kDefaultMergeCount));
-  ARROW_ASSIGN_OR_RAISE(
-      const int64_t target_bytes,
-      parent.IntProperty("commit.manifest.target-size-bytes", kDefaultManifestBytes));
-  const auto rewritten = std::count_if(rewrite.begin(), rewrite.end(), [&](const auto& sources) {
-    return !sources.empty() && files.manifests[sources[0]].content == 0;
-  });
-  const auto data_manifests = static_cast<int64_t>(added_.size() + kept_data.size()) + rewritten;
-  if (merge && data_manifests >= merge_count) {
-    for (auto& group : GroupsToMerge(files, kept_data, target_bytes)) {
+  ARROW_ASSIGN_OR_RAISE(const auto merging, ManifestMerging::FromProperties(parent));
+  auto merge = [&](const std::vector<size_t>& sources) {
+    auto groups = GroupsToMerge(files, sources, merging.target_bytes);
+    for (auto& group : groups) {
       for (size_t i : group) left[i] = true;
       left[group[0]] = false;
       rewrite[group[0]] = std::move(group);
     }
+  };
+  for (const int content : {0, 1}) {
+    if (!merging.enabled) break;
+    const size_t count =
+        (content == 0 ? added_.size() : 0) + hit[content].size() + kept[content].size();
+    merge(hit[content]);
+    if (static_cast<int64_t>(count) >= merging.least_count) merge(kept[content]);
   }
 
   for (size_t i = 0; i < files.manifests.size(); ++i) {

@@ -15,6 +15,15 @@ namespace thalweg::iceberg {
 /// name in Avro; an unknown one is an error.
 arrow::Result<std::string> AvroCodecProperty(const TableMetadata& metadata);
 
+/// Of commit.manifest-merge.enabled, commit.manifest.min-count-to-merge and
+/// commit.manifest.target-size-bytes.
+struct ManifestMerging {
+  static arrow::Result<ManifestMerging> FromProperties(const TableMetadata& metadata);
+  bool enabled = true;
+  int64_t least_count = 100;
+  int64_t target_bytes = int64_t{8} << 20;
+};
+
 /// Makes the manifests of one new snapshot, over all attempts of its commit. What an attempt wrote
 /// is used again by the next one where it still fits: added files inherit their numbers from the
 /// manifest list, and the entries of a rewritten manifest carry theirs.
@@ -32,8 +41,9 @@ class ManifestBuilder {
     int64_t next_row_id = 0;
   };
   /// The manifests of the snapshot that follows `parent`: those of the added files, the parent's
-  /// with the removed files taken out, and the rest as they are, small ones merged as
-  /// commit.manifest-merge.enabled and commit.manifest.* say. In format version 3 every data
+  /// with the removed files taken out, and the rest as they are. Manifests that are written anew in
+  /// any case are merged up to the target, those that could stay as well where there are at least
+  /// commit.manifest.min-count-to-merge. In format version 3 every data
   /// manifest that has no first row id gets one, from the parent's next on.
   arrow::Result<Manifests> Build(const TableMetadata& parent, const std::string& folder,
                                  const SnapshotFiles& files, const RemovedFiles& removed,

@@ -91,6 +91,8 @@ arrow::Result<Snapshot> SnapshotFromJson(const Json& json, const std::string& wh
   }
   ARROW_ASSIGN_OR_RAISE(snapshot.first_row_id, FindInt64(json, "first-row-id", what));
   ARROW_ASSIGN_OR_RAISE(snapshot.added_rows, FindInt64(json, "added-rows", what));
+  ARROW_ASSIGN_OR_RAISE(auto key_id, FindString(json, "key-id", what));
+  snapshot.key_id = key_id.value_or("");
   return snapshot;
 }
 

@@ -24,6 +24,7 @@ struct Snapshot {
   std::optional<int32_t> schema_id;
   std::optional<int64_t> first_row_id = {};  ///< v3: the first row id that its manifests assign
   std::optional<int64_t> added_rows = {};    ///< v3: how many row ids they take
+  std::string key_id = {};                   ///< v3: of an encrypted manifest list; read only
   /// summary["operation"], "" when absent.
   std::string operation() const;
 };

@@ -102,6 +102,12 @@ arrow::Result<std::string> MetadataFileSuffix(const TableMetadata& metadata) {
                  codec);
 }
 
+arrow::Status CheckMetadataFileProperties(const TableMetadata& metadata) {
+  ARROW_RETURN_NOT_OK(MetadataFileSuffix(metadata).status());
+  ARROW_RETURN_NOT_OK(metadata.IntProperty("write.metadata.previous-versions-max", 0).status());
+  return metadata.BoolProperty("write.metadata.delete-after-commit.enabled", false).status();
+}
+
 arrow::Status WriteMetadataFile(const FileIO& io, const std::string& location,
                                 const TableMetadata& metadata) {
   std::string bytes = metadata.ToText();

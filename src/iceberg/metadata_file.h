@@ -24,6 +24,9 @@ arrow::Result<LoadedTable> ReadCurrentMetadata(
 /// an unknown codec is an error.
 arrow::Result<std::string> MetadataFileSuffix(const TableMetadata& metadata);
 
+/// What is malformed among the properties that the writer of metadata files reads.
+arrow::Status CheckMetadataFileProperties(const TableMetadata& metadata);
+
 /// Writes a new metadata file and syncs it; gzip when the name ends in ".gz.metadata.json".
 arrow::Status WriteMetadataFile(const FileIO& io, const std::string& location,
                                 const TableMetadata& metadata);

@@ -28,7 +28,13 @@ arrow::Result<int64_t> Inherited(const std::optional<int64_t>& own, const Manife
                  manifest.manifest_path, path);
 }
 
+arrow::Status Encrypted(const std::string& location) {
+  return arrow::Status::NotImplemented(
+      location, " is encrypted; encrypted tables are not supported by this version of Thalweg");
+}
+
 arrow::Status ReadContents(const FileIO& io, ManifestFile* manifest, Contents* contents) {
+  if (!manifest->key_metadata.value_or("").empty()) return Encrypted(manifest->manifest_path);
   ARROW_ASSIGN_OR_RAISE(const std::string bytes, io.ReadAll(manifest->manifest_path));
   ManifestFile counted;
   // Files without a row id of their own take theirs from the manifest's, one after the other; where
@@ -131,6 +137,7 @@ arrow::Result<SnapshotFiles> ReadSnapshotFiles(const FileIO& io, const TableMeta
                                          *snapshot_id,
                                          " has no manifest list (an old form of format version 1)");
   }
+  if (!snapshot->key_id.empty()) return Encrypted(snapshot->manifest_list);
   ARROW_ASSIGN_OR_RAISE(const std::string bytes, io.ReadAll(snapshot->manifest_list));
   ARROW_ASSIGN_OR_RAISE(files.manifests, ReadManifestList(bytes, snapshot->manifest_list));
   std::vector<Contents> contents;

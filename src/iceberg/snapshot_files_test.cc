@@ -117,6 +117,13 @@ TEST_F(SnapshotFilesTest, NumbersOfFormatVersionOne) {
   EXPECT_EQ(files.manifests[0].added_rows_count, 2);
 }
 
+TEST_F(SnapshotFilesTest, EncryptedManifestsAreRefused) {
+  Add("m0", {Entry("a", EntryStatus::kAdded)}).key_metadata = "";  // as some writers say none
+  EXPECT_TRUE(Read().ok());
+  Add("m1", {Entry("b", EntryStatus::kAdded)}).key_metadata = "key";
+  EXPECT_THAT(Read().status().message(), HasSubstr("m1 is encrypted"));
+}
+
 TEST_F(SnapshotFilesTest, Failures) {
   ASSERT_OK_AND_ASSIGN(auto none, ReadSnapshotFiles(io_, metadata_, std::nullopt));
   EXPECT_TRUE(none.manifests.empty());

@@ -1,12 +1,73 @@
 #include "iceberg/support.h"
 
 #include <set>
+#include <string_view>
+#include <unordered_set>
 
+#include "iceberg/commit_retry.h"
 #include "iceberg/delete_index.h"
+#include "iceberg/file_io.h"
+#include "iceberg/manifest_builder.h"
+#include "iceberg/name_mapping.h"
+#include "iceberg/parquet_writer.h"
 #include "iceberg/row_lineage.h"
 #include "util/status.h"
 
 namespace thalweg::iceberg {
+namespace {
+
+/// What this version would write in the clear, or cannot read.
+arrow::Status CheckNotEncrypted(const TableMetadata& metadata, const SnapshotFiles& files) {
+  constexpr char kKeyProperty[] = "encryption.key-id";
+  if (!metadata.property(kKeyProperty, "").empty()) {
+    return Invalid(
+        "the table is encrypted (table property {}); encrypted tables are not supported by this "
+        "version of Thalweg",
+        kKeyProperty);
+  }
+  for (const auto* list : {&files.data_files, &files.delete_files}) {
+    for (const auto& live : *list) {
+      if (live.file.key_metadata.value_or("").empty()) continue;
+      return Invalid(
+          "{} is encrypted (its manifest entry has key metadata); encrypted files are not "
+          "supported by this version of Thalweg",
+          live.file.file_path);
+    }
+  }
+  return arrow::Status::OK();
+}
+
+/// Where a relative path leads depends on the folder in which each program runs.
+arrow::Status CheckAbsolute(const TableMetadata& metadata) {
+  auto check = [](const std::string& what, const std::string& location) -> arrow::Status {
+    if (location.empty() || IsAbsoluteLocation(location)) return arrow::Status::OK();
+    return Invalid(
+        "{} \"{}\" is a relative path, which other programs would look for elsewhere; make it "
+        "absolute first",
+        what, location);
+  };
+  ARROW_RETURN_NOT_OK(check("the table's location", metadata.location()));
+  for (const char* key : {"write.data.path", "write.metadata.path"}) {
+    ARROW_RETURN_NOT_OK(check(fmt::format("table property {}:", key), metadata.property(key, "")));
+  }
+  return arrow::Status::OK();
+}
+
+/// Files are told apart by their paths: removing one of two entries of a file would leave its rows.
+arrow::Status CheckListedOnce(const SnapshotFiles& files) {
+  std::unordered_set<std::string_view> paths;
+  paths.reserve(files.data_files.size());
+  for (const auto& live : files.data_files) {
+    if (paths.insert(live.file.file_path).second) continue;
+    return Invalid(
+        "data file {} is in the table twice, so that readers see its rows twice; remove it with "
+        "the engine that added it, and add it once",
+        live.file.file_path);
+  }
+  return arrow::Status::OK();
+}
+
+}  // namespace
 
 arrow::Status CheckSupported(const TableMetadata& metadata, const SnapshotFiles& files) {
   const int version = metadata.format_version();
@@ -30,6 +91,8 @@ arrow::Status CheckSupported(const TableMetadata& metadata, const SnapshotFiles&
                      name, field->id);
     }
   }
+  ARROW_RETURN_NOT_OK(CheckNotEncrypted(metadata, files));
+  ARROW_RETURN_NOT_OK(CheckAbsolute(metadata));
   ARROW_ASSIGN_OR_RAISE(const auto specs, metadata.PartitionSpecs());
   std::set<int32_t> unpartitioned;
   for (const auto& spec : specs) {
@@ -44,12 +107,17 @@ arrow::Status CheckSupported(const TableMetadata& metadata, const SnapshotFiles&
   }
   for (const auto& manifest : files.manifests) {
     const bool live = manifest.added_files_count + manifest.existing_files_count > 0;
-    if (live && !unpartitioned.contains(manifest.partition_spec_id)) {
+    if (!live || unpartitioned.contains(manifest.partition_spec_id)) continue;
+    if (manifest.content != 0) {
       return Invalid(
-          "live files belong to the old partition spec {}; rewrite them without partitions first "
-          "(manifest {})",
+          "live delete files belong to the old partition spec {}; compact them away first, also "
+          "where they apply to nothing any more (manifest {})",
           manifest.partition_spec_id, manifest.manifest_path);
     }
+    return Invalid(
+        "live files belong to the old partition spec {}; rewrite them without partitions first "
+        "(manifest {})",
+        manifest.partition_spec_id, manifest.manifest_path);
   }
   for (const auto& live : files.delete_files) {
     const bool vector = version >= 3 && HasFormat(live.file, "PUFFIN");
@@ -67,7 +135,19 @@ arrow::Status CheckSupported(const TableMetadata& metadata, const SnapshotFiles&
           live.file.file_path, live.file.file_format);
     }
   }
-  return arrow::Status::OK();
+  return CheckListedOnce(files);
+}
+
+arrow::Status CheckProperties(const TableMetadata& metadata) {
+  const auto properties = metadata.properties();
+  ARROW_ASSIGN_OR_RAISE(const Schema schema, metadata.CurrentSchema());
+  ARROW_RETURN_NOT_OK(ParquetWriteOptions::FromProperties(properties, schema).status());
+  ARROW_RETURN_NOT_OK(NameMapping::FromProperties(properties).status());
+  ARROW_RETURN_NOT_OK(metadata.BoolProperty("write.object-storage.enabled", false).status());
+  ARROW_RETURN_NOT_OK(AvroCodecProperty(metadata).status());
+  ARROW_RETURN_NOT_OK(ManifestMerging::FromProperties(metadata).status());
+  ARROW_RETURN_NOT_OK(Backoff::ForCommits(metadata).status());
+  return Backoff::ForStatusChecks(metadata).status();
 }
 
 }  // namespace thalweg::iceberg

@@ -31,8 +31,9 @@ std::string DataFileLocation(const TableMetadata& metadata, const OutputContext&
       context.task,
       context.attempt_id.empty() ? std::to_string(context.attempt) : context.attempt_id, number);
   const std::string folder = DataFolder(metadata);
-  if (metadata.property("write.object-storage.enabled", "false") != "true")
+  if (!metadata.BoolProperty("write.object-storage.enabled", false).ValueOr(false)) {
     return JoinLocation(folder, name);
+  }
   // Spread over prefixes made of a hash of the name: three folders of 4 bits and one of 8, written
   // in binary digits.
   const uint64_t hash = XXH3_64bits(name.data(), name.size());
