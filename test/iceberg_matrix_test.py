@@ -28,10 +28,6 @@ CANNOT = {
     ("equality deletes and nulls", "PyIceberg"): "does not read equality deletes",
     ("equality deletes and nulls", "DuckDB"): "drops rows with a null in a column of equality deletes",
 }
-# One sort makes 180 KiB of 103 KiB: what the added columns take once every row stores them, and values that stood in
-# order in the sources, is not foretold, and a cube of four small files is cut before it is learnt. So the first cube
-# comes out above 1.5 times its target, and the second run splits it. The third has nothing to do.
-SETTLES_LATER = {"defaults"}
 REPORT = Path(__file__).parents[1] / "build" / "reports" / "iceberg-matrix.json"
 OPERATIONS = {
     "optimize --policy size": ("--policy", "size"),
@@ -163,8 +159,6 @@ def test_rows_are_the_same_for_every_reader(case):
         if operation.endswith("--full"):  # deletes of files that are no more go in the same commit
             assert case.spark.sql("SELECT count(*) FROM {t}.delete_files", name) == [(0,)]
         case.check_others(name)
-        if case.kind in SETTLES_LATER:
-            case.lake.ok("optimize", address, *options)
         after, files = case.lake.table(name).metadata_location, case.lake.files()
         again = case.lake.ok("optimize", address, *options)
         assert again["outcome"] == "nothing-to-do" and again["reason"], again
@@ -184,4 +178,4 @@ def check_row_ids(before: Counter | None, after: Counter | None) -> None:
 
 def test_the_table_of_kinds_is_whole():
     assert set(TODAY) == set(KINDS)
-    assert {kind for kind, _ in CANNOT} | SETTLES_LATER <= set(KINDS)
+    assert {kind for kind, _ in CANNOT} <= set(KINDS)

@@ -11,7 +11,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
-from thalweg_test_tools import Lake, data_files, local_path, make_rows, rows_of
+from thalweg_test_tools import Lake, data_files, local_path, make_rows, rows_of, run
 
 
 @pytest.fixture
@@ -76,6 +76,15 @@ def test_relative_locations(lake, members, what):
     """They lead elsewhere for each program: what was written to them would be lost to the others."""
     edit(lake, **members)
     assert f'{what} "' in (message := refused(lake)) and "is a relative path" in message
+
+
+def test_a_new_table_in_a_relative_warehouse(lake):
+    rows = lake.write_parquet("rows.parquet", make_rows(10, 7))
+    relative = lake.environment | {"PYICEBERG_CATALOG__LAKE__WAREHOUSE": "warehouse"}
+    done = run("write", lake.address("new"), rows, "--mode", "create", environment=relative, cwd=lake.folder)
+    assert 'its location would be "warehouse/db/new", a relative path' in done.error()
+    assert not lake.catalog.table_exists((lake.namespace, "new"))
+    assert not list((lake.folder / "warehouse").rglob("new*"))
 
 
 def test_a_file_that_is_in_the_table_twice(lake):

@@ -475,6 +475,31 @@ TEST(ClusterSort, CubesAreBalanced) {
   }
 }
 
+TEST(ClusterSort, CubesKeepTheirSizesWhateverTheRatio) {
+  // As above, but the sources' size tells little of what their rows will take: half of it, twice
+  // of it, or nothing.
+  const auto table = MakeTable(60000, 12);
+  for (int64_t encoded : {int64_t{3000000}, int64_t{12000000}, int64_t{-1}}) {
+    for (double cubes : {1.0, 1.4, 3.2, 5.6}) {
+      TableSource source(table, 1000, 4, encoded);
+      FileStore store([](const arrow::RecordBatch& batch) { return 100.0 * batch.num_rows(); });
+      ClusterSortOptions options;
+      options.target_cube_bytes = static_cast<int64_t>(6e6 / cubes);
+      options.min_cube_bytes = options.target_cube_bytes / 2;
+      options.target_file_bytes = options.target_cube_bytes / 4;
+      Outcome outcome;
+      ASSERT_NO_FATAL_FAILURE(SortAndCheck(table, source, {1, 2}, options, store, &outcome));
+      EXPECT_EQ(outcome.result.cubes, std::lround(cubes)) << encoded;
+      std::vector<int64_t> bytes(outcome.result.cubes);
+      for (const SortedFile& file : outcome.result.files) bytes[file.placement.cube] += file.bytes;
+      for (int64_t cube : bytes) {
+        EXPECT_GE(cube, options.min_cube_bytes);
+        EXPECT_LE(cube, options.target_cube_bytes * 3 / 2);
+      }
+    }
+  }
+}
+
 TEST(ClusterSort, RowGroups) {
   const auto table = MakeTable(30000, 13);
   TableSource source(table, 1000, 4, 3000000);

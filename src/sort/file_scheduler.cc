@@ -163,6 +163,10 @@ arrow::Status FileScheduler::CutAgain(size_t index) {
   cube_ = first.placement.cube;
   cube_begin_ = first.cube_begin;
   cube_end_ = first.cube_end;
+  if (first.begin == cube_begin_) {  // nothing of the cube is final: its end is found anew as well
+    --cube_;
+    cube_end_ = cube_begin_;
+  }
   if (first.begin > tries_row_) {  // further on than ever: another place
     tries_ = 0;
     tries_row_ = first.begin;

@@ -36,8 +36,8 @@ struct FileTask {
 
 /// Decides, along the curve, which rows the next file gets. Every finished file corrects the
 /// estimate of encoded bytes per payload byte; a file that missed its window is cut again, with
-/// those after it in its cube that depend on it. The last files of a cube stay open until all of
-/// them fit.
+/// those after it in its cube that depend on it; where that is the first file of a cube, the cube's
+/// end is decided again, too. The last files of a cube stay open until all of them fit.
 class FileScheduler {
  public:
   /// `settled(row)`: the files before `row` are final.
