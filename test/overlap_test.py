@@ -6,6 +6,7 @@ units are so small that few rows make dozens. Other engines count what a query o
 
 import json
 import random
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb_engine
@@ -354,6 +355,118 @@ def test_bounded_runs_on_adversarial_tables_end(lake, adversary):
     budget = table.status()["bytes"] // 3
     reports = table.optimize_to_the_end("--max-source-bytes", budget, most=25)
     assert reports and all(report["source_bytes"] <= budget for report in reports)
+
+
+# --- keys of which nothing is known
+
+
+def without_statistics(kind: str, count: int, seed: int, first_id: int) -> pa.Table:
+    """A key "a" of which a sort's own files have no statistics in the format, or hardly any."""
+    rng = np.random.default_rng(seed)
+    if kind == "decimal":
+        a = pa.array([Decimal(int(cents)).scaleb(-2) for cents in rng.integers(0, 10**8, count)], pa.decimal128(12, 2))
+    else:
+        a = rng.random(count)
+        a[rng.random(count) < float(kind)] = np.nan
+        a = pa.array(a)
+    ids = np.arange(first_id, first_id + count)
+    return pa.table({"id": ids, "a": a, "b": rng.integers(0, 1_000_000_000, count)})
+
+
+@pytest.mark.parametrize("kind, values", [("lance", "decimal"), ("lance", "0.6"), ("lance", "1"), ("catalog", "0.6")])
+def test_a_key_without_statistics_is_not_sorted_for_at_every_append(lake, kind, values, monkeypatch):
+    # (NaN is not equal to itself: other tests compare such rows.)
+    monkeypatch.setattr(OverlapTable, "check_rows", lambda self: None)
+    table = OverlapTable(lake, kind)
+    table.append(without_statistics(values, 16_000, 0, 0))
+    table.optimize()
+    written, ratios = 0, []
+    for number in range(6):
+        table.append(without_statistics(values, 800, 60 + number, 16_000 + 800 * number))
+        plan = table.ok("plan")
+        report = table.optimize()
+        written += report["rows"]
+        ratios.append(plan["depth_after"] / report["depth_after"])
+        assert table.optimize()["outcome"] == "nothing-to-do"
+    assert written <= 6 * 6 * 800, f"{written / 4800:.1f} rows written for each appended"
+    # Lance has no zone map on it, so that a query on it opens everything, before and after.
+    if kind == "lance":
+        assert table.status()["keys"][0]["unknown_units"] == len(table.units())
+        assert np.abs(np.array(ratios) - 1).max() <= 0.1, f"predicted / measured depth {ratios}"
+
+
+def test_clustered_appends_of_lance_are_seen_where_they_lie(lake):
+    # No zone map covers them when they come. As files that span everything they would be sorted with the whole table.
+    written = {}
+    for kind in ("hadoop", "lance"):
+        table = OverlapTable(lake, kind)
+        table.append(make_rows(30_000, 1))
+        table.optimize()
+        rows = 0
+        for number in range(8):
+            table.append_clustered(make_rows(3000, 50 + number, 30_000 + 3000 * number))
+            rows += table.optimize()["rows"]
+        assert table.optimize()["outcome"] == "nothing-to-do"
+        written[kind] = rows / 24_000
+    print(f"rows written for each appended: {written}")
+    assert written["lance"] <= 1.5 * written["hadoop"] + 0.5, written
+
+
+@pytest.mark.parametrize("kind", APPENDED)
+def test_status_is_right_after_old_rows_are_gone(lake, kind):
+    # Retention: the oldest rows go, and with them most of what the run's model knew.
+    table = OverlapTable(lake, kind)
+    count = 30_000
+    rng = np.random.default_rng(2)
+    times = np.arange(count) * 1000 + rng.integers(0, 1000, count)
+    rows = {"id": np.arange(count), "a": times, "b": rng.integers(0, 1_000_000_000, count)}
+    table.append(pa.table(rows))
+    table.optimize()
+    for gone in (0.3, 0.7):
+        table.delete(0, int(count * gone))
+        for key in table.status()["keys"]:
+            lower, upper, _ = table.bounds(key["name"])
+            values = table.expected[key["name"]].to_numpy()
+            counted = np.mean([np.sum((lower <= v) & (v <= upper)) for v in values[::7]])
+            text = f"{gone} gone: {key['name']} opens {counted:.2f}, status says {key['depth_mean']:.2f}"
+            assert key["depth_mean"] == pytest.approx(counted, rel=0.1), text
+
+
+# --- other keys than the declared
+
+
+@pytest.mark.parametrize("kind", APPENDED)
+def test_a_plan_for_other_columns_is_what_they_would_do(lake, kind):
+    table = OverlapTable(lake, kind)
+    for number in range(4):
+        rows = make_rows(2500, number, 2500 * number)
+        table.append(rows.append_column("c", pa.array(np.random.default_rng(90 + number).random(2500))))
+    table.optimize()
+    state = table.state()
+    assert table.ok("plan")["outcome"] == "nothing-to-do"
+    assert table.ok("plan", "--columns", "a,b") == table.ok("plan")
+    plan = table.ok("plan", "--columns", "b,c", "--full")
+    assert plan["outcome"] == "planned" and plan["source_units"] == len(table.units())
+    assert [key["name"] for key in plan["keys"]] == ["b", "c"]
+    before = table.ok("status", "--columns", "b,c")
+    assert [key["depth_before"] for key in plan["keys"]] == [key["depth_mean"] for key in before["keys"]]
+    single = table.ok("plan", "--columns", "c", "--full")
+    assert [key["name"] for key in single["keys"]] == ["c"] and single["depth_after"] <= len(table.units()) + 1
+    for columns, message in [
+        ("nope", "no column"),
+        ("c,c", "twice"),
+        ("a,b,c,id,a", "one to four"),
+        ("a,,b", "empty name"),
+    ]:
+        assert message in table.run("plan", "--columns", columns).error(2)
+    assert "twice" in table.run("status", "--columns", "c,c").error(2)
+    assert "excludes" in table.run("plan", "--columns", "b,c", "--tasks-out", "x").error(2)
+    assert table.state() == state
+    # What it said comes true.
+    table.ok("set", "--columns", "b,c")
+    report = table.optimize("--full")
+    assert report["source_bytes"] == plan["source_bytes"]
+    assert report["depth_after"] == pytest.approx(plan["depth_after"], rel=0.15)
 
 
 # --- healthy sizes, all of them overlapping

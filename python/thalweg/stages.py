@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ._progress import Progress
-from ._run import Size, run
+from ._run import Size, column_list, run
 from ._target import TableLike, Target, resolve
 from .errors import ConflictError
 from .tables import Policy, Verify
@@ -132,6 +132,7 @@ def read_task(path: Path, table: object, properties: Mapping[str, str]) -> Task:
 def plan(
     table: TableLike,
     *,
+    columns: Sequence[str] | None = None,
     full: bool = False,
     policy: Policy | None = None,
     theta: float | None = None,
@@ -146,8 +147,13 @@ def plan(
     run_id: str | None = None,
     catalog_properties: Mapping[str, str] | None = None,
 ) -> Plan:
-    """What `optimize` with the same options would rewrite, and the depth before and after. Changes nothing."""
+    """What `optimize` with the same options would rewrite, and the depth before and after. Changes nothing.
+
+    Args:
+        columns: plan as if these were declared instead. Such a plan has no tasks.
+    """
     options = {
+        "columns": column_list(columns) if columns else None,
         "full": full,
         "policy": policy,
         "theta": theta,

@@ -27,42 +27,14 @@ struct SetFlags {
 
 /// The declaration that the command asks for: what it does not name stays as declared.
 arrow::Result<ClusteringSpec> WantedSpec(const Table& table, const SetFlags& flags) {
-  ClusteringSpec spec;
-  // A declaration that cannot be used is replaced, so its own failure does not matter here.
-  auto declared = table.declaration();
-  if (declared.ok()) spec = declared->spec ? *declared->spec : declared->settings;
+  ARROW_ASSIGN_OR_RAISE(ClusteringSpec spec, SpecOfColumns(table, flags.columns, flags.algorithm));
   // Without a declaration a target alone moves the minimum along with it, as it does in the table's
   // properties.
+  const auto declared = table.declaration();
   const bool minimum_follows =
       !(declared.ok() && declared->spec) && spec.min_cube_bytes == spec.target_cube_bytes / 2;
-  if (!flags.columns.empty()) {
-    ARROW_ASSIGN_OR_RAISE(const auto names, ParseColumnList(flags.columns));
-    spec.columns.clear();
-    for (const auto& name : names) {
-      ARROW_ASSIGN_OR_RAISE(spec.columns.emplace_back(), table.ResolveColumn(name));
-    }
-  } else if (spec.columns.empty()) {
-    return Usage("{}: no clustering columns are declared yet; name them with --columns a,b",
-                 table.name());
-  }
   spec.curve = flags.curve.value_or(spec.curve);
   spec.bits_per_dim = flags.bits.value_or(spec.bits_per_dim);
-  if (flags.algorithm) {
-    spec.algorithm = *flags.algorithm;
-  } else if (!(declared.ok() && declared->spec)) {
-    if (spec.algorithm == Algorithm::kTypedQuantileRankV1) {
-      ARROW_ASSIGN_OR_RAISE(spec.algorithm, table.DefaultAlgorithm(spec.columns));
-    }
-  } else {
-    // The algorithm goes on, unless the new columns are of types that only the wider one takes.
-    ARROW_ASSIGN_OR_RAISE(const auto schema, table.schema());
-    for (const auto& column : spec.columns) {
-      const auto field = schema->GetFieldByName(column.name);
-      if (field != nullptr && !KeyTypeOf(*field->type(), spec.algorithm).ok()) {
-        spec.algorithm = Algorithm::kTypedQuantileRankV1;
-      }
-    }
-  }
   spec.target_cube_bytes = flags.target_cube_bytes.value_or(spec.target_cube_bytes);
   if (flags.target_cube_bytes &&
       (minimum_follows || spec.min_cube_bytes > spec.target_cube_bytes)) {
@@ -169,6 +141,41 @@ void AddSet(CLI::App& app, Session& session) {
 }
 
 }  // namespace
+
+arrow::Result<ClusteringSpec> SpecOfColumns(const Table& table, const std::string& columns,
+                                            std::optional<Algorithm> algorithm) {
+  ClusteringSpec spec;
+  // A declaration that cannot be used is replaced, so its own failure does not matter here.
+  const auto declared = table.declaration();
+  if (declared.ok()) spec = declared->spec ? *declared->spec : declared->settings;
+  if (!columns.empty()) {
+    ARROW_ASSIGN_OR_RAISE(const auto names, ParseColumnList(columns));
+    spec.columns.clear();
+    for (const auto& name : names) {
+      ARROW_ASSIGN_OR_RAISE(spec.columns.emplace_back(), table.ResolveColumn(name));
+    }
+  } else if (spec.columns.empty()) {
+    return Usage("{}: no clustering columns are declared yet; name them with --columns a,b",
+                 table.name());
+  }
+  if (algorithm) {
+    spec.algorithm = *algorithm;
+  } else if (!(declared.ok() && declared->spec)) {
+    if (spec.algorithm == Algorithm::kTypedQuantileRankV1) {
+      ARROW_ASSIGN_OR_RAISE(spec.algorithm, table.DefaultAlgorithm(spec.columns));
+    }
+  } else {
+    // The algorithm goes on, unless the new columns are of types that only the wider one takes.
+    ARROW_ASSIGN_OR_RAISE(const auto schema, table.schema());
+    for (const auto& column : spec.columns) {
+      const auto field = schema->GetFieldByName(column.name);
+      if (field != nullptr && !KeyTypeOf(*field->type(), spec.algorithm).ok()) {
+        spec.algorithm = Algorithm::kTypedQuantileRankV1;
+      }
+    }
+  }
+  return spec;
+}
 
 void AddDeclareCommands(CLI::App& app, Session& session) {
   AddSet(app, session);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -66,7 +67,11 @@ arrow::Status RunStatus(const Session& session, const StatusFlags& flags) {
   if (!flags.columns.empty()) {
     ARROW_ASSIGN_OR_RAISE(const auto names, ParseColumnList(flags.columns));
     for (const auto& name : names) {
-      ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), table->ResolveColumn(name));
+      ARROW_ASSIGN_OR_RAISE(auto column, table->ResolveColumn(name));
+      if (std::find(columns.begin(), columns.end(), column) != columns.end()) {
+        return Usage("--columns {}: column {} twice", flags.columns, name);
+      }
+      columns.push_back(std::move(column));
     }
   } else if (declared) {
     columns = declared->columns;

@@ -20,6 +20,7 @@ namespace {
 
 struct RunFlags {
   std::string table;
+  std::string columns;         ///< plan only: instead of the declared ones
   std::string tasks_out;       ///< plan only
   std::string selections_out;  ///< plan only
   PlanFlags plan;
@@ -88,7 +89,13 @@ arrow::Status RunPlan(const Session& session, RunFlags flags) {
   ARROW_RETURN_NOT_OK(flags.plan.Check());
   ARROW_ASSIGN_OR_RAISE(auto table, session.Open(flags.table));
   std::vector<std::string> notes;
-  ARROW_ASSIGN_OR_RAISE(const ClusteringSpec spec, RequireDeclaration(*table, &notes));
+  ClusteringSpec spec;
+  if (flags.columns.empty()) {
+    ARROW_ASSIGN_OR_RAISE(spec, RequireDeclaration(*table, &notes));
+  } else {
+    ARROW_ASSIGN_OR_RAISE(spec, SpecOfColumns(*table, flags.columns));
+    ARROW_RETURN_NOT_OK(spec.Validate());
+  }
   ARROW_ASSIGN_OR_RAISE(const auto inputs,
                         ResolvePlanInputs(*table, flags.plan.plan, flags.plan.target_file_bytes,
                                           flags.plan.target_file_rows));
@@ -212,19 +219,26 @@ void AddRunCommands(CLI::App& app, Session& session) {
       app, "plan", "Show what optimize would rewrite, and what it would gain. Changes nothing.",
       "  thalweg plan prod.web.events\n"
       "  thalweg plan ./events --max-source-bytes 100GB --json\n"
+      "  thalweg plan ./events --columns country,event_time   # as if these were declared\n"
       "  thalweg plan ./events --tasks-out tasks --max-task-bytes 20GiB");
   AddTable(command, &plan->table);
+  command
+      ->add_option("--columns", plan->columns,
+                   "plan as if these were declared instead: what it would take and give")
+      ->option_text("A,B");
   AddPlanOptions(command, &plan->plan);
   command
       ->add_option("--tasks-out", plan->tasks_out,
                    "write the tasks as task-00000.json … into this folder, for thalweg execute")
-      ->option_text("DIR");
+      ->option_text("DIR")
+      ->excludes("--columns");
   command
       ->add_option("--selections-out", plan->selections_out,
                    "write the selections as selection-00000.json … into this folder, without a key "
                    "model, for thalweg sample")
       ->option_text("DIR")
-      ->excludes("--tasks-out");
+      ->excludes("--tasks-out")
+      ->excludes("--columns");
   AddExecuteOptions(command, &plan->execute, /*verify=*/false);
   command->callback(
       [&session, plan] { session.action = [&session, plan] { return RunPlan(session, *plan); }; });

@@ -78,6 +78,11 @@ void AddGeneralOptions(CLI::App* command, Session& session);
 arrow::Result<ClusteringSpec> RequireDeclaration(const Table& table,
                                                  std::vector<std::string>* notes);
 
+/// What the table declares, or would, with these columns instead (a list as users write it; "": the
+/// declared ones), and by this algorithm instead of the one that suits them. Not validated.
+arrow::Result<ClusteringSpec> SpecOfColumns(const Table& table, const std::string& columns,
+                                            std::optional<Algorithm> algorithm = {});
+
 /// Sets Cube::overlapping of the cubes that the policy overlap would rewrite, whatever the table's
 /// policy and budgets.
 arrow::Status MarkWhatOverlaps(const Table& table, const ClusteringSpec& spec, Layout* layout);

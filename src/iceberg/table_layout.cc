@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <unordered_map>
 
 #include "iceberg/bounds.h"
 #include "iceberg/iceberg_table_internal.h"
 #include "iceberg/parquet_writer.h"
+#include "key/encoded_value.h"
 #include "spec/property_names.h"
 #include "util/number.h"
 #include "util/status.h"
@@ -20,6 +22,20 @@ namespace {
 
 /// Of a description: a digest of the deletes that name rows of the file.
 constexpr char kRowDeletes[] = "row-deletes";
+
+/// NaN as keys have it: above all other values. None for types without.
+std::optional<std::string> EncodedNaN(const Type& type) {
+  const auto key = KeyTypeOf(type, Algorithm::kTypedQuantileRankV1);
+  auto encode = [&](auto nan) -> std::optional<std::string> {
+    const auto encoded =
+        EncodePlain(*key, std::string_view(reinterpret_cast<const char*>(&nan), sizeof(nan)));
+    return encoded.ok() ? std::optional(*encoded) : std::nullopt;
+  };
+  if (!key.ok()) return std::nullopt;
+  if (type.kind == TypeKind::kFloat) return encode(std::numeric_limits<float>::quiet_NaN());
+  if (type.kind == TypeKind::kDouble) return encode(std::numeric_limits<double>::quiet_NaN());
+  return std::nullopt;
+}
 
 UnitColumn ColumnOf(const DataFile& file, const Field& field) {
   UnitColumn column;
@@ -43,6 +59,12 @@ UnitColumn ColumnOf(const DataFile& file, const Field& field) {
   column.lower = decode(file.lower_bounds);
   column.upper = decode(file.upper_bounds);
   const bool all_null = column.null_count >= 0 && column.null_count == file.record_count;
+  // NaN is never a bound: a file of nothing else has none.
+  const auto nans = file.nan_value_counts.find(field.id);
+  if (nans != file.nan_value_counts.end() && nans->second > 0 && !column.lower && !column.upper &&
+      std::max<int64_t>(0, column.null_count) + nans->second >= file.record_count) {
+    column.lower = column.upper = EncodedNaN(*field.type);
+  }
   if (!column.lower && !column.upper && !all_null) column.usable = false;
   if (column.lower && column.upper && *column.upper < *column.lower) column.usable = false;
   return column;

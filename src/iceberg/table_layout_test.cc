@@ -41,6 +41,36 @@ TEST(TableLayout, ColumnsThatAFileDoesNotHave) {
   EXPECT_FALSE(ColumnOf(file, OneColumn("long")).usable);
 }
 
+// NaN is no bound, but where a file has nothing else it is known where the file lies.
+TEST(TableLayout, FilesOfNothingButNaN) {
+  DataFile file;
+  file.record_count = 10;
+  file.null_value_counts = {{5, 3}};
+  EXPECT_FALSE(ColumnOf(file, OneColumn("double")).usable);
+  file.nan_value_counts = {{5, 6}};  // one row is something else
+  EXPECT_FALSE(ColumnOf(file, OneColumn("double")).usable);
+  file.nan_value_counts = {{5, 7}};
+  for (const char* type : {"double", "float"}) {
+    const UnitColumn column = ColumnOf(file, OneColumn(type));
+    EXPECT_TRUE(column.usable) << type;
+    EXPECT_EQ(column.null_count, 3);
+    // The sign and the leading mantissa bit flipped in: above infinity.
+    const std::string nan = type[0] == 'd' ? std::string("\x01\xff\xf8\0\0\0\0\0\0", 9)
+                                           : std::string("\x01\xff\xc0\0\0", 5);
+    EXPECT_EQ(column.lower, nan) << type;
+    EXPECT_EQ(column.upper, nan) << type;
+  }
+  EXPECT_FALSE(ColumnOf(file, OneColumn("long")).usable);
+  // Some NaN among values: the bounds of these are what a comparison prunes by.
+  const double one = 1, two = 2;
+  file.nan_value_counts = {{5, 2}};
+  file.lower_bounds[5] = std::string(reinterpret_cast<const char*>(&one), 8);
+  file.upper_bounds[5] = std::string(reinterpret_cast<const char*>(&two), 8);
+  const UnitColumn column = ColumnOf(file, OneColumn("double"));
+  EXPECT_EQ(column.lower, std::string("\x01\xbf\xf0\0\0\0\0\0\0", 9));
+  EXPECT_EQ(column.upper, std::string("\x01\xc0\0\0\0\0\0\0\0", 9));
+}
+
 // Bounds from before a promotion give the same units as those of the new type.
 TEST(TableLayout, BoundsFromBeforeAPromotion) {
   DataFile file;

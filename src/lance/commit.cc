@@ -168,6 +168,7 @@ LayoutRecord RecordOf(const RunRecord& run, const ClusteringSpec& spec, uint64_t
 double LanceTable::DepthAfter(const RewriteCommit& commit) const {
   auto layout = DescribeLayout(commit.spec.columns);
   if (!layout.ok()) return -1;
+  const std::vector<char> untold = KeysWithoutStatistics(*layout);
   std::set<std::string> gone;
   CubeMap map;
   map.runs = layout->runs;
@@ -193,6 +194,9 @@ double LanceTable::DepthAfter(const RewriteCommit& commit) const {
       unit.bytes = output.bytes;
       const auto keys = output.json.find("keys");
       unit.columns = ParseKeyRanges(keys == output.json.end() ? Json() : *keys, layout->columns);
+      for (size_t k = 0; k < untold.size(); ++k) {
+        if (untold[k]) unit.columns[k].usable = false;
+      }
       made.unit_ids.push_back(unit.id);
       layout->units.push_back(std::move(unit));
     }

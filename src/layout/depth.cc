@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 namespace thalweg {
 namespace {
@@ -131,6 +133,29 @@ LayoutHealth MeasureLayout(const Layout& layout) {
     health.box10_rows += box10[i] * share;
   }
   return health;
+}
+
+bool IsRewrite(const RunRecord& run) { return run.theta > 0 || run.source_units > 0; }
+
+std::vector<char> KeysWithoutStatistics(const Layout& layout) {
+  std::set<std::string_view> rewrites;
+  for (const RunRecord& run : layout.runs) {
+    if (IsRewrite(run)) rewrites.insert(run.run_id);
+  }
+  const size_t keys = layout.columns.size();
+  std::vector<char> any(keys, 0), told(keys, 0);
+  for (const Unit& unit : layout.units) {
+    if (!unit.stamp || !rewrites.contains(unit.stamp->run_id)) continue;
+    const auto& sorted_by = unit.stamp->field_ids;
+    for (size_t k = 0; k < keys; ++k) {
+      const int32_t id = layout.columns[k].field_id;
+      if (std::find(sorted_by.begin(), sorted_by.end(), id) == sorted_by.end()) continue;
+      any[k] = 1;
+      told[k] |= k < unit.columns.size() && unit.columns[k].usable;
+    }
+  }
+  for (size_t k = 0; k < keys; ++k) any[k] = any[k] && !told[k];
+  return any;
 }
 
 }  // namespace thalweg

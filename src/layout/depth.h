@@ -42,6 +42,12 @@ struct LayoutHealth {
 };
 LayoutHealth MeasureLayout(const Layout& layout);
 
+/// Whether a run rewrote units that were there before, in order to tell better where rows lie.
+bool IsRewrite(const RunRecord& run);
+/// For each key whether rewrites sorted units by it and none of these has usable statistics of it:
+/// what another one writes will have none either.
+std::vector<char> KeysWithoutStatistics(const Layout& layout);
+
 /// Expected units that an equality on each key opens after one sort of `rows` of a region into m
 /// units: predicted_k = min(m·extent_k, 1.1·extent_k·m^(1-1/N) + m·Σ p_j²).
 /// `extent` is the mass of the region on key k; `repeated_square_sum` is Σ p_j² / extent_k over the

@@ -5,13 +5,17 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 
 namespace thalweg {
 namespace {
 
 using uint128 = unsigned __int128;
 
+/// While so much of a run's rows is live its quantiles stand for them as they are.
+constexpr double kIntact = 0.98;
 constexpr double kLargestFloat = std::numeric_limits<double>::max() / 4;
 
 bool IsDiscrete(const KeyType& type) {
@@ -217,24 +221,31 @@ class Axis {
   std::vector<Position> knots_;
 };
 
+/// Mass above one value and up to another, or at one.
+struct Part {
+  std::string_view from, to;
+  double mass;
+};
+
 /// The steps of a run's quantiles with the masses of its repeated values taken out and set as
-/// points of their own; sums to `weight`.
+/// points of their own.
+struct RunParts {
+  std::vector<Part> steps;   ///< ascending
+  std::vector<Part> points;  ///< as the run recorded them
+};
+
 /// `stride`: every so many quantiles are taken.
-void AddRun(const ColumnQuantiles& model, double weight, size_t stride, Axis* axis,
-            std::vector<Piece>* pieces) {
-  struct Part {
-    std::string_view from, to;
-    double mass;
-  };
+RunParts PartsOf(const ColumnQuantiles& model, size_t stride) {
+  RunParts run;
   const auto& quantiles = model.quantiles;
-  std::vector<Part> parts;
+  std::vector<Part>& parts = run.steps;
   if (quantiles.size() == 1) parts.push_back({quantiles[0], quantiles[0], 1.0});
   const double step = 1.0 / std::max<double>(1, static_cast<double>(quantiles.size()) - 1);
   for (size_t from = 0; from + 1 < quantiles.size(); from += stride) {
     const size_t to = std::min(from + stride, quantiles.size() - 1);
     parts.push_back({quantiles[from], quantiles[to], step * static_cast<double>(to - from)});
   }
-  std::vector<Part> points;
+  std::vector<Part>& points = run.points;
   for (const auto& repeated : model.repeated) {
     if (!(repeated.mass > 0) || repeated.mass > 1) continue;
     points.push_back({repeated.value, repeated.value, repeated.mass});
@@ -256,19 +267,126 @@ void AddRun(const ColumnQuantiles& model, double weight, size_t stride, Axis* ax
     const double keep = std::max(0.0, 1 - left / beside);
     for (auto part = first; part != last; ++part) part->mass *= keep;
   }
-  parts.insert(parts.end(), points.begin(), points.end());
+  return run;
+}
+
+double TotalOf(const RunParts& run) {
   double total = 0;
-  for (const Part& part : parts) total += part.mass;
+  for (const auto* parts : {&run.steps, &run.points}) {
+    for (const Part& part : *parts) total += part.mass;
+  }
+  return total;
+}
+
+/// Adds the parts with masses that sum to `weight`.
+void AddParts(const RunParts& run, double weight, Axis* axis, std::vector<Piece>* pieces) {
+  const double total = TotalOf(run);
   if (!(total > 0)) return;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Part& part = parts[i];
-    if (part.mass <= 0) continue;
-    // A step holds what is above its first value, except the first step and steps of one value.
-    const bool open = i > 0 && part.from < part.to;
-    pieces->push_back({open ? axis->Upper(part.from) : axis->Lower(part.from), axis->Upper(part.to),
-                       weight * part.mass / total});
+  for (const auto* parts : {&run.steps, &run.points}) {
+    for (const Part& part : *parts) {
+      if (part.mass <= 0) continue;
+      // A step holds what is above its first value, except the first step and steps of one value.
+      const bool open = &part != run.steps.data() && part.from < part.to;
+      pieces->push_back({open ? axis->Upper(part.from) : axis->Lower(part.from),
+                         axis->Upper(part.to), weight * part.mass / total});
+    }
   }
 }
+
+/// What is left of a run of which rows are gone, by deletion or because they were sorted anew: the
+/// rows of each unit lie between its bounds as those of the run did.
+class Remainder {
+ public:
+  Remainder(const KeyType& type, RunParts run)
+      : type_(type), run_(std::move(run)), step_(run_.steps.size()), point_(run_.points.size()) {
+    std::sort(run_.points.begin(), run_.points.end(),
+              [](const Part& a, const Part& b) { return a.from < b.from; });
+    for (auto [parts, shares] :
+         {std::pair(&run_.steps, &step_), std::pair(&run_.points, &point_)}) {
+      for (size_t i = 0; i < parts->size(); ++i) {
+        shares->before[i + 1] = shares->before[i] + (*parts)[i].mass;
+      }
+    }
+  }
+
+  /// Rows of a unit, between its bounds, of which a missing one is open. False: the run had nothing
+  /// there.
+  bool Add(const std::string* lower, const std::string* upper, double rows) {
+    const auto [first, last] = Between(run_.steps, lower, upper);
+    const auto [first_point, last_point] = Between(run_.points, lower, upper);
+    double mass = point_.before[last_point] - point_.before[first_point];
+    // Of the steps at the ends a part, of those in between all.
+    double at_first = 0, at_last = 0;
+    if (first < last) {
+      at_first = Covered(run_.steps[first], lower, upper);
+      mass += at_first * run_.steps[first].mass;
+    }
+    if (first + 1 < last) {
+      at_last = Covered(run_.steps[last - 1], lower, upper);
+      mass += at_last * run_.steps[last - 1].mass;
+      mass += step_.before[last - 1] - step_.before[first + 1];
+    }
+    if (!(mass > 1e-9)) return false;
+    const double each = rows / mass;
+    point_.Add(first_point, last_point, each);
+    if (first < last) step_.Add(first, first + 1, each * at_first);
+    if (first + 1 < last) {
+      step_.Add(last - 1, last, each * at_last);
+      step_.Add(first + 1, last - 1, each);
+    }
+    return true;
+  }
+
+  /// The parts with the masses of what is left.
+  RunParts Parts() && {
+    for (auto [parts, shares] :
+         {std::pair(&run_.steps, &step_), std::pair(&run_.points, &point_)}) {
+      double share = 0;
+      for (size_t i = 0; i < parts->size(); ++i) {
+        share += shares->change[i];
+        (*parts)[i].mass *= std::max(0.0, share);
+      }
+    }
+    return std::move(run_);
+  }
+
+ private:
+  struct Shares {
+    explicit Shares(size_t parts) : before(parts + 1, 0.0), change(parts + 1, 0.0) {}
+    void Add(size_t first, size_t last, double share) {
+      change[first] += share;
+      change[last] -= share;
+    }
+    std::vector<double> before;  ///< mass of the parts before one
+    std::vector<double> change;  ///< of the share that is left of a part, from the one before
+  };
+
+  static std::pair<size_t, size_t> Between(const std::vector<Part>& parts, const std::string* lower,
+                                           const std::string* upper) {
+    auto first = parts.begin(), last = parts.end();
+    if (lower) {
+      first = std::lower_bound(parts.begin(), parts.end(), std::string_view(*lower),
+                               [](const Part& part, std::string_view v) { return part.to < v; });
+    }
+    if (upper) {
+      last = std::upper_bound(first, parts.end(), std::string_view(*upper),
+                              [](std::string_view v, const Part& part) { return v < part.from; });
+    }
+    return {static_cast<size_t>(first - parts.begin()), static_cast<size_t>(last - parts.begin())};
+  }
+
+  double Covered(const Part& step, const std::string* lower, const std::string* upper) const {
+    if (step.from == step.to) return 1;
+    const double from =
+        lower && *lower > step.from ? Fraction(type_, step.from, step.to, *lower) : 0;
+    const double to = upper && *upper < step.to ? Fraction(type_, step.from, step.to, *upper) : 1;
+    return std::max(0.0, to - from);
+  }
+
+  const KeyType& type_;
+  RunParts run_;
+  Shares step_, point_;
+};
 
 /// Spreads the pieces over the knots: the mass at each knot, and between it and the next one.
 void Spread(const Axis& axis, const KeyType& type, const std::vector<Piece>& pieces,
@@ -336,13 +454,16 @@ KeyDistribution KeyDistribution::Make(const Layout& layout, int column,
 
   struct Weighed {
     const ColumnQuantiles* model;
-    double rows = 0;
+    double written;   // rows, null ones too; 0: not known
+    double live = 0;  // of these
+    double rows = 0;  // live ones that are not null
+    std::optional<Remainder> left;
   };
   std::unordered_map<std::string_view, Weighed> runs;
   for (const RunRecord& run : layout.runs) {
     for (const ColumnQuantiles& quantiles : run.quantiles) {
       if (quantiles.field_id == field_id && !quantiles.quantiles.empty()) {
-        runs.emplace(run.run_id, Weighed{&quantiles, 0});
+        runs.emplace(run.run_id, Weighed{&quantiles, static_cast<double>(run.rows), 0, 0, {}});
       }
     }
   }
@@ -355,6 +476,7 @@ KeyDistribution KeyDistribution::Make(const Layout& layout, int column,
     Knowledge knowledge = Knowledge::kUnknown;
   };
   std::vector<Ends> ends(layout.units.size());
+  std::vector<double> unit_rows(layout.units.size(), 0.0);  // that are not null
   static const UnitColumn kNoStatistics{
       .lower = {}, .upper = {}, .null_count = -1, .usable = false};
   double all_rows = 0, all_nulls = 0;
@@ -375,7 +497,9 @@ KeyDistribution KeyDistribution::Make(const Layout& layout, int column,
       if (statistics.lower) ends[i].lower = axis.Lower(*statistics.lower);
       if (statistics.upper) ends[i].upper = axis.Upper(*statistics.upper);
     }
+    if (run != runs.end()) run->second.live += rows;
     if (rows <= nulls) continue;
+    unit_rows[i] = rows - nulls;
     if (run != runs.end()) {
       run->second.rows += rows - nulls;
     } else if (ends[i].lower != kNone && ends[i].upper != kNone) {
@@ -385,11 +509,34 @@ KeyDistribution KeyDistribution::Make(const Layout& layout, int column,
   }
   // With very many live runs fewer of each one's quantiles do: the whole keeps about 65,536 steps.
   const size_t stride = 1 + runs.size() * 256 / 65536;
-  bool from_runs = false;
+  bool from_runs = false, refitted = false;
+  for (auto& [id, run] : runs) {
+    if (run.live >= kIntact * run.written) continue;
+    run.left.emplace(type, PartsOf(*run.model, stride));
+    refitted = true;
+  }
+  for (size_t i = 0; refitted && i < layout.units.size(); ++i) {
+    const Unit& unit = layout.units[i];
+    const auto run = unit.stamp ? runs.find(unit.stamp->run_id) : runs.end();
+    if (run == runs.end() || !run->second.left || !(unit_rows[i] > 0)) continue;
+    const UnitColumn* known = ends[i].knowledge == Knowledge::kBounds ? &unit.columns[at] : nullptr;
+    const std::string* lower = known && known->lower ? &*known->lower : nullptr;
+    const std::string* upper = known && known->upper ? &*known->upper : nullptr;
+    if (run->second.left->Add(lower, upper, unit_rows[i])) continue;
+    if (ends[i].lower != kNone && ends[i].upper != kNone) {
+      pieces.push_back({ends[i].lower, ends[i].upper, unit_rows[i]});
+      from_bounds = true;
+    }
+  }
   for (const RunRecord& record : layout.runs) {  // in the order of the layout: deterministic sums
     auto run = runs.find(record.run_id);
     if (run == runs.end() || run->second.rows <= 0) continue;
-    AddRun(*run->second.model, run->second.rows, stride, &axis, &pieces);
+    if (auto& left = run->second.left) {
+      const RunParts parts = std::move(*left).Parts();
+      AddParts(parts, TotalOf(parts), &axis, &pieces);
+    } else {
+      AddParts(PartsOf(*run->second.model, stride), run->second.rows, &axis, &pieces);
+    }
     run->second.rows = 0;
     from_runs = true;
   }
@@ -423,9 +570,8 @@ KeyDistribution KeyDistribution::Make(const Layout& layout, int column,
       if (discrete && span > 0) squares += span * span / std::max(1.0, axis.Distance(i, i + 1, 0));
     }
     distribution.repeated_square_sum_ = std::min(1.0, squares);
-    distribution.source_ = from_runs && from_bounds ? "runs and bounds"
-                           : from_runs              ? "runs"
-                                                    : "bounds";
+    const std::string of_runs = refitted ? "refitted runs" : "runs";
+    distribution.source_ = !from_runs ? "bounds" : from_bounds ? of_runs + " and bounds" : of_runs;
   }
   distribution.null_share_ = all_rows > 0 ? std::clamp(all_nulls / all_rows, 0.0, 1.0) : 0;
 

@@ -1,5 +1,6 @@
 #include "layout/key_distribution.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -208,6 +209,79 @@ TEST(KeyDistribution, QuantilesOfIntegersAndBooleans) {
   const auto s = KeyDistribution::Make(skewed, 0);
   for (int i = 1; i < 256; i += 25)
     EXPECT_NEAR(s.UpTo(EncodedInt(int64_t{i} * i * 1000)), i / 255.0, 1e-4);
+}
+
+// A run of 10,000 ascending values in files of 100, of which some files are left.
+struct RunOfFiles {
+  RunOfFiles(const KeyType& type, std::vector<std::string> ascending,
+             std::vector<ColumnQuantiles::Repeated> repeated = {})
+      : layout(LayoutOf({type})), values(std::move(ascending)) {
+    std::vector<std::string> quantiles;
+    for (size_t i = 0; i < 256; ++i) quantiles.push_back(values[i * (values.size() - 1) / 255]);
+    layout.runs.push_back(RunOf("r", quantiles, std::move(repeated)));
+    layout.runs.back().rows = static_cast<int64_t>(values.size());
+  }
+  void Keep(size_t first_file, size_t last_file) {
+    for (size_t file = first_file; file < last_file; ++file) {
+      AddUnit(&layout, 100, {Bounds(values[file * 100], values[file * 100 + 99])});
+      layout.units.back().stamp = Stamp{"r", "c", "s", {1}};
+      kept.insert(kept.end(), values.begin() + static_cast<int64_t>(file * 100),
+                  values.begin() + static_cast<int64_t>(file * 100 + 100));
+    }
+  }
+  /// The ranks are those of what is left, counted. (Between two quantiles text is told apart by its
+  /// bytes, which digits do not fill evenly.)
+  void Check(const std::string& source) {
+    const double within = layout.types[0].kind == KeyType::Kind::kUtf8 ? 0.015 : 0.01;
+    const auto d = KeyDistribution::Make(layout, 0);
+    EXPECT_EQ(d.source(), source);
+    for (size_t i = 0; i < kept.size(); i += 61) {
+      const auto below = std::lower_bound(kept.begin(), kept.end(), kept[i]) - kept.begin();
+      const auto upto = std::upper_bound(kept.begin(), kept.end(), kept[i]) - kept.begin();
+      const auto all = static_cast<double>(kept.size());
+      EXPECT_NEAR(d.Below(kept[i]), static_cast<double>(below) / all, within) << i;
+      EXPECT_NEAR(d.UpTo(kept[i]), static_cast<double>(upto) / all, within) << i;
+    }
+  }
+  Layout layout;
+  std::vector<std::string> values, kept;
+};
+
+TEST(KeyDistribution, ARunOfWhichRowsAreGoneIsRefittedToWhatIsLeft) {
+  std::vector<std::string> doubles, integers, texts, hot;
+  for (int i = 0; i < 10'000; ++i) {
+    doubles.push_back(EncodedDouble(static_cast<double>(i) * i));
+    integers.push_back(EncodedInt(int64_t{i} * 1000 + i % 7 - 5'000'000));
+    texts.push_back(EncodedText(fmt::format("https://example.org/{:05}", i)));
+    hot.push_back(EncodedInt(i < 2000 ? i : i < 8000 ? 2000 : i));  // 60 % are one value
+  }
+  const std::pair<KeyType, std::vector<std::string>> runs[] = {
+      {kDoubleKey, doubles}, {kIntKey, integers}, {kTextKey, texts}};
+  for (const auto& [type, values] : runs) {
+    RunOfFiles newest(type, values);
+    newest.Keep(70, 100);
+    newest.Check("refitted runs");
+    RunOfFiles holes(type, values);
+    holes.Keep(0, 10);
+    holes.Keep(55, 75);
+    holes.Check("refitted runs");
+    RunOfFiles whole(type, values);
+    whole.Keep(0, 99);  // 99 % are there
+    whole.Check("runs");
+  }
+  RunOfFiles part(kIntKey, hot, {{EncodedInt(2000), 0.6}});
+  part.Keep(50, 100);  // three fifths of what is left have the value
+  part.Check("refitted runs");
+  RunOfFiles without(kIntKey, hot, {{EncodedInt(2000), 0.6}});
+  without.Keep(85, 100);
+  without.Check("refitted runs");
+  // Bounds that the run's quantiles do not know count by themselves.
+  RunOfFiles foreign(kIntKey, integers);
+  foreign.Keep(0, 50);
+  foreign.layout.units[0].columns = {IntBounds(500'000'000, 500'000'100)};
+  const auto d = KeyDistribution::Make(foreign.layout, 0);
+  EXPECT_EQ(d.source(), "refitted runs and bounds");
+  EXPECT_NEAR(Mass(d, EncodedInt(500'000'000), EncodedInt(500'000'100)), 0.02, 1e-9);
 }
 
 TEST(KeyDistribution, NothingKnown) {

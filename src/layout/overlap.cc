@@ -40,6 +40,8 @@ constexpr double kLeastGain = 0.05;
 constexpr double kSortConstant = 1.07;
 /// Lighter values are told apart in no region.
 constexpr double kLeastValue = 1.0 / 4096;
+/// One sort is predicted by so many tiles; of more units each tile stands for several.
+constexpr double kMostTiles = 1 << 20;
 constexpr int kMostLevels = 14;
 constexpr int kMostRounds = 16;
 /// How often a region is looked at in one round as its units are taken by others.
@@ -63,7 +65,8 @@ struct Run {
   /// This policy made it, at this threshold or a lower one, and nothing was left to do: without
   /// newer units there is nothing to gain where it lies.
   bool settled = false;
-  bool barred = false;  ///< it achieved less than half of the gain that was predicted
+  bool rewrote = false;  ///< of units that were there, and not an append
+  bool barred = false;   ///< it achieved less than half of the gain that was predicted
 };
 
 /// Units that are sorted as one.
@@ -152,11 +155,16 @@ class OverlapPlanner {
           const RunRecord& known = *record->second.second;
           run.settled = known.settled && known.theta > 0 && known.theta <= spec_.theta;
           run.barred = AchievedTooLittle(known);
+          run.rewrote = IsRewrite(known);
         }
         runs_.push_back(run);
       }
       Tile tile;
       tile.box = BoxOf(ranks_, static_cast<int>(i));
+      for (int k = 0; k < n_ && runs_[at->second].rewrote; ++k) {
+        // A rewrite has not told where its rows lie, and another would not: nothing to gain.
+        if (ranks_.intervals[k][i].unknown) tile.box.Clear(k);
+      }
       tile.rows = unit.rows;
       tile.bytes = unit.bytes;
       tile.units = OutputUnits(unit.rows, unit.bytes, options_);
@@ -192,7 +200,7 @@ class OverlapPlanner {
     if (!finishing_) return;
     double avoidable = 0, bytes = 0;
     for (const Tile& tile : tiles_) {
-      avoidable += ranks_.Avoidable(tile.unit);
+      avoidable += ranks_.Avoidable(tile.unit, tile.box);
       bytes += static_cast<double>(tile.bytes);
     }
     least_gain_ = kLeastGain * avoidable / std::max(1.0, bytes);
@@ -219,7 +227,7 @@ class OverlapPlanner {
   /// Adds the predicted units of a sort of these rows.
   void AddPredicted(const std::vector<BoxMass>& rows, int64_t row_count, int64_t bytes, int run) {
     const double units = OutputUnits(row_count, bytes, options_);
-    const int count = static_cast<int>(std::clamp(std::round(units), 1.0, 1e7));
+    const int count = static_cast<int>(std::clamp(std::round(units), 1.0, kMostTiles));
     for (const RankBoxOf& box : TileSort(rows, count, ranks_.keys)) {
       Tile tile;
       tile.box = box;
@@ -477,6 +485,7 @@ class OverlapPlanner {
     const double worth_it = finishing_ ? kFinishing : 1;
     Totals cost;
     double current = 0, units = 0, best = 0;
+    std::array<double, kMostKeys> holding{};
     size_t best_runs = 0;
     for (size_t r = 0; r < runs.size(); ++r) {
       int64_t rows = 0;
@@ -486,13 +495,14 @@ class OverlapPlanner {
         extent.Add(tile.box, n_);
         density_.Add(tile.box, tile.units);
         units += tile.units;
+        for (int k = 0; k < n_; ++k) holding[k] += tile.box.holds[k] ? tile.units : 0;
         rows += tile.rows;
         Add(tile, &cost);
       }
       eligibility.Add(runs_[runs[r].run], rows);
       if (r == 0 || !eligibility.eligible()) continue;
       double predicted = 0, unavoidable = 0;
-      Predict(extent, std::max(1.0, units), density_.Extents(), &predicted, &unavoidable);
+      Predict(extent, units, holding, density_.Extents(), &predicted, &unavoidable);
       const double gain = current - predicted;
       if (!(gain > 1e-9) ||
           gain < worth_it * (spec_.theta * (current - unavoidable) + kNoticed * unavoidable) ||
@@ -545,11 +555,14 @@ class OverlapPlanner {
   }
 
   /// Depth of one sort of a region into so many units, and what of it no layout can avoid; means
-  /// over the keys. The rows of a wide value are a part of the region that has one key fewer, and
-  /// their units are of that value; so the region is summed up over all combinations of keys on
-  /// which a row has a wide value.
-  void Predict(const RankBoxOf& extent, double units, const std::array<double, kMostKeys>& extents,
-               double* predicted, double* unavoidable) const {
+  /// over the keys. On each key only the units count that are known to hold values of it. The rows
+  /// of a wide value are a part of the region that has one key fewer, and their units are of that
+  /// value; so the region is summed up over all combinations of keys on which a row has a wide
+  /// value.
+  void Predict(const RankBoxOf& extent, double rows, const std::array<double, kMostKeys>& holding,
+               const std::array<double, kMostKeys>& extents, double* predicted,
+               double* unavoidable) const {
+    const double units = std::max(1.0, rows);
     std::array<WideValues, kMostKeys> wide;
     std::array<double, kMostKeys> sorted{};
     for (int k = 0; k < n_; ++k) wide[k] = WideOf(k, extent, units);
@@ -579,8 +592,9 @@ class OverlapPlanner {
           repeats_[k] ? ranks_.keys[k].RepeatedSquareSum(extent.below[k], extent.upto[k]) / width
                       : 0;
       const double spread = units <= 1 ? width : std::min(width, extents[k]);
-      *predicted += std::min(units * width, sorted[k] * spread + units * repeats) / n_;
-      *unavoidable += units * std::min(width, repeats) / n_;
+      const double held = std::max(1.0, holding[k]);
+      *predicted += std::min(held * width, sorted[k] * spread + held * repeats) / n_;
+      *unavoidable += held * std::min(width, repeats) / n_;
     }
   }
 

@@ -64,7 +64,8 @@ class Grower {
       std::vector<UnitColumn> columns;
       for (int k = 0; k < 2; ++k) {
         UnitColumn column;
-        column.usable = file.statistics;
+        const bool told = file.statistics && untold_key != k;
+        column.usable = told;
         column.null_count = 0;
         int64_t low = INT64_MAX, high = INT64_MIN;
         for (const Row& row : file.rows) {
@@ -75,7 +76,7 @@ class Grower {
           low = std::min(low, row[k]);
           high = std::max(high, row[k]);
         }
-        if (low <= high && file.statistics) {
+        if (low <= high && told) {
           column.lower = EncodedInt(low);
           column.upper = EncodedInt(high);
         }
@@ -176,6 +177,7 @@ class Grower {
   PlanOptions options;
   std::vector<File> files;
   std::vector<RunRecord> runs;
+  int untold_key = -1;  ///< no file has statistics of it, whoever wrote it
 
  private:
   using Iterator = std::vector<Row>::iterator;
@@ -291,6 +293,65 @@ TEST(Overlap, StaleModelsAndMissingStatisticsNeverMakeItLoop) {
     for (RunRecord& run : table.runs) {  // as if the runs had seen other values
       if (random() % 4 == 0) run.quantiles.clear();
     }
+  }
+}
+
+// A sort that could not narrow a key down will not the next time: what it wrote gives no gain
+// there.
+TEST(Overlap, AKeyWithoutStatisticsDoesNotSortTheTableAnewAtEveryAppend) {
+  constexpr size_t kBase = 64 * kRowsPerFile, kAppend = 3 * kRowsPerFile;
+  std::map<int, double> written;  // by the key without statistics: rows for each row appended
+  for (int untold : {-1, 0, 1}) {
+    std::mt19937_64 random(8);
+    Grower table;
+    table.untold_key = untold;
+    table.Append(Draws(Even(), Even(), kBase, &random));
+    EXPECT_EQ(table.Settle(), 1);
+    int64_t rows = 0;
+    for (int append = 0; append < 12; ++append) {
+      table.Append(Draws(Even(), Even(), kAppend, &random));
+      const Plan plan = table.Plans();
+      rows += plan.rows;
+      table.Execute(plan);
+      EXPECT_LE(table.Settle(), 2);
+    }
+    written[untold] = static_cast<double>(rows) / (12.0 * kAppend);
+    // The files that a query on it opens are all there are, after a sort as before.
+    const Plan last = table.Plans();
+    EXPECT_TRUE(last.selections.empty());
+    if (untold >= 0) {
+      EXPECT_EQ(last.keys[untold].after, static_cast<double>(table.files.size()));
+    }
+  }
+  EXPECT_LE(written[0], written[-1] + 1);
+  EXPECT_LE(written[1], written[-1] + 1);
+}
+
+TEST(Overlap, PredictionsCountAKeyWithoutStatisticsAsOpeningEveryFile) {
+  std::mt19937_64 random(9);
+  Grower table;
+  table.untold_key = 0;
+  table.Append(Draws(Even(), Even(), 40 * kRowsPerFile, &random));
+  EXPECT_EQ(table.Settle(), 1);
+  table.Append(Draws(Even(), Even(), 20 * kRowsPerFile, &random));
+  const Plan plan = table.Plans();
+  table.Execute(plan);
+  EXPECT_NEAR(plan.depth_after, MeasureLayout(table.Describe()).depth, 0.05 * plan.depth_after);
+}
+
+// However small the files are to be: a plan takes memory for the files that there can be.
+TEST(Overlap, FilesHoldARowAtLeast) {
+  std::mt19937_64 random(10);
+  Grower table;
+  table.Append(Draws(Even(), Even(), 40 * kRowsPerFile, &random));
+  for (const int64_t rows : {-1, 1}) {
+    table.options.target_file_bytes = 1;
+    table.options.target_file_rows = rows;
+    const Plan plan = table.Plans();
+    ASSERT_EQ(plan.selections.size(), 1u);
+    EXPECT_LE(plan.predicted_boxes.size(), table.Rows().size());
+    EXPECT_LE(plan.selections[0].predicted_units, static_cast<int>(table.Rows().size()));
+    EXPECT_LE(plan.depth_after, static_cast<double>(table.Rows().size()));
   }
 }
 

@@ -124,13 +124,15 @@ std::vector<std::string> SelectedUnits(const Layout& layout, const Plan& plan) {
 }
 
 double OutputUnits(int64_t rows, int64_t bytes, const PlanOptions& options) {
+  const auto most = static_cast<double>(rows);  // a unit holds a row at least
   if (options.target_file_rows <= 0) {
-    return static_cast<double>(bytes) / static_cast<double>(options.target_file_bytes);
+    return std::min(most,
+                    static_cast<double>(bytes) / static_cast<double>(options.target_file_bytes));
   }
   // Files end within 0.67 and 1.0 of the cap.
   const auto cap = static_cast<double>(
       FileRows(rows, bytes, options.target_file_rows, options.target_file_bytes));
-  return static_cast<double>(rows) / (0.85 * cap);
+  return std::min(most, most / (0.85 * cap));
 }
 
 int PredictUnits(int64_t rows, int64_t bytes, const ClusteringSpec& spec,

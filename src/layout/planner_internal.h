@@ -22,6 +22,8 @@ struct Ranks {
   /// The part of the width that is not due to repeated values: a query on value j, of mass p_j,
   /// opens the share p_j / width_k of the units that rows like these are sorted into.
   double Avoidable(int unit) const;
+  /// The same on the keys that `box`, the unit's, holds.
+  double Avoidable(int unit, const RankBoxOf& box) const;
 };
 
 /// Geometric mean of what past runs achieved of their predictions and of three that achieved their

@@ -18,9 +18,12 @@ double Ranks::Width(int unit) const {
   return keys.empty() ? 0 : sum / static_cast<double>(keys.size());
 }
 
-double Ranks::Avoidable(int unit) const {
+double Ranks::Avoidable(int unit) const { return Avoidable(unit, BoxOf(*this, unit)); }
+
+double Ranks::Avoidable(int unit, const RankBoxOf& box) const {
   double sum = 0;
   for (size_t k = 0; k < keys.size(); ++k) {
+    if (!box.holds[k]) continue;
     const RankInterval& interval = intervals[k][static_cast<size_t>(unit)];
     const double width = interval.width();
     if (width <= 0) continue;
@@ -59,6 +62,7 @@ RankBoxOf BoxOf(const Ranks& ranks, int unit) {
 
 void PredictAfter(const Layout& layout, const Ranks& ranks, Plan* plan) {
   const std::vector<char> selected = SelectedMask(layout, *plan);
+  const std::vector<char> untold = KeysWithoutStatistics(layout);
   const int keys = ranks.key_count();
   plan->keys.assign(static_cast<size_t>(keys), {});
   plan->depth_before = plan->depth_after = 0;
@@ -74,7 +78,7 @@ void PredictAfter(const Layout& layout, const Ranks& ranks, Plan* plan) {
       predicted += box.width(k);
       holding += box.holds[k];
     }
-    depth.after = kept + std::min(plan->correction * predicted, holding);
+    depth.after = kept + (untold[k] ? holding : std::min(plan->correction * predicted, holding));
     plan->depth_before += depth.before / keys;
     plan->depth_after += depth.after / keys;
   }

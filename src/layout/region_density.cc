@@ -45,42 +45,43 @@ void RegionDensity::Add(const RankBoxOf& box, double mass) {
 
 std::array<double, kMostKeys> RegionDensity::Extents() const {
   std::array<std::array<double, kMostBins>, kMostKeys> along{}, roots{};
-  for (size_t at = 0; at < mass_.size(); ++at) {
-    if (!(mass_[at] > 0)) continue;
-    size_t rest = at;
-    for (int k = n_ - 1; k >= 0; --k, rest /= static_cast<size_t>(bins_)) {
-      along[k][rest % static_cast<size_t>(bins_)] += mass_[at] / total_;
+  const auto bins = static_cast<size_t>(bins_);
+  std::array<size_t, kMostKeys> place{};  // of a bin, counted up along with it: no division
+  auto next = [&] {
+    for (int k = n_ - 1; k >= 0; --k) {
+      if (++place[k] < bins) return;
+      place[k] = 0;
     }
+  };
+  for (size_t at = 0; at < mass_.size(); ++at, next()) {
+    if (!(mass_[at] > 0)) continue;
+    const double p = mass_[at] / total_;
+    for (int k = 0; k < n_; ++k) along[k][place[k]] += p;
   }
+  std::array<double, kMostKeys> width{}, extents{};
   for (int k = 0; k < n_; ++k) {
-    for (int b = 0; b < bins_; ++b) roots[k][b] = Root(along[k][b]);
+    width[k] = whole_.width(k);
+    for (size_t b = 0; b < bins; ++b) roots[k][b] = Root(along[k][b]);
   }
-  std::array<double, kMostKeys> extents{};
-  for (size_t at = 0; at < mass_.size(); ++at) {
+  for (size_t at = 0; at < mass_.size(); ++at, next()) {
     if (!(mass_[at] > 0)) continue;
     const double p = mass_[at] / total_;
     double units = p / Root(p);
-    std::array<size_t, kMostKeys> place{};
-    size_t rest = at;
-    for (int k = n_ - 1; k >= 0; --k, rest /= static_cast<size_t>(bins_)) {
-      place[k] = rest % static_cast<size_t>(bins_);
-      units *= roots[k][place[k]];
-    }
-    for (int k = 0; k < n_; ++k) {
-      extents[k] += units * whole_.width(k) / bins_ / along[k][place[k]];
-    }
+    for (int k = n_ - 1; k >= 0; --k) units *= roots[k][place[k]];
+    for (int k = 0; k < n_; ++k) extents[k] += units * width[k] / bins_ / along[k][place[k]];
   }
   return extents;
 }
 
 void RegionDensity::AddOver(const Spread& spread, int k, size_t at, double mass) {
-  if (k == n_) {
-    mass_[at] += mass;
-    return;
-  }
   for (int b = spread.first[k]; b <= spread.last[k]; ++b) {
-    AddOver(spread, k + 1, at * static_cast<size_t>(bins_) + static_cast<size_t>(b),
-            mass * spread.share[k][b - spread.first[k]]);
+    const size_t bin = at * static_cast<size_t>(bins_) + static_cast<size_t>(b);
+    const double share = mass * spread.share[k][b - spread.first[k]];
+    if (k + 1 < n_) {
+      AddOver(spread, k + 1, bin, share);
+    } else {
+      mass_[bin] += share;
+    }
   }
 }
 

@@ -23,6 +23,11 @@ struct RankBoxOf {
     for (int k = 0; k < keys; ++k) sum += width(k);
     return keys > 0 ? sum / keys : 0;
   }
+  /// Without values on this key.
+  void Clear(int key) {
+    holds[key] = false;
+    below[key] = upto[key] = 0;
+  }
   /// Grows to hold `other` too.
   void Add(const RankBoxOf& other, int keys);
 };

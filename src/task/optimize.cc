@@ -4,6 +4,8 @@
 #include <chrono>
 #include <optional>
 #include <random>
+#include <set>
+#include <string_view>
 #include <thread>
 
 #include "layout/depth.h"
@@ -26,17 +28,34 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+void AddOnce(const std::string& note, std::vector<std::string>* notes) {
+  if (std::find(notes->begin(), notes->end(), note) == notes->end()) notes->push_back(note);
+}
+
 /// The commit is valid whatever becomes of this.
 void RefreshStatisticsOf(Table& table, const ClusteringSpec& spec, OptimizeReport* report) {
   const auto refreshed = table.RefreshStatistics(spec);
   if (refreshed.ok()) {
-    report->notes.insert(report->notes.end(), refreshed->begin(), refreshed->end());
+    for (const auto& note : *refreshed) AddOnce(note, &report->notes);
     return;
   }
   report->notes.push_back(fmt::format(
       "the statistics of the clustering columns could not be refreshed, the next run tries again: "
       "{}",
       refreshed.status().message()));
+}
+
+/// Whether an append that was clustered has no usable statistics.
+bool AnyClusteredUntold(const Layout& layout) {
+  std::set<std::string_view> appends;
+  for (const RunRecord& run : layout.runs) {
+    if (!IsRewrite(run)) appends.insert(run.run_id);
+  }
+  auto untold = [](const UnitColumn& column) { return !column.usable; };
+  return std::any_of(layout.units.begin(), layout.units.end(), [&](const Unit& unit) {
+    return unit.stamp && appends.contains(unit.stamp->run_id) &&
+           std::any_of(unit.columns.begin(), unit.columns.end(), untold);
+  });
 }
 
 /// Refuses, before anything is done for it, a commit that takes more memory than there is.
@@ -89,6 +108,13 @@ class Optimizer {
     std::vector<std::string> notes;
     ARROW_ASSIGN_OR_RAISE(spec_, UsableDeclaration(table_, &notes));
     ARROW_ASSIGN_OR_RAISE(auto layout, table_.DescribeLayout(spec_.columns));
+    if (options_.plan.policy.value_or(spec_.policy) == Policy::kOverlap && !refreshed_ &&
+        AnyClusteredUntold(layout)) {
+      // Where they lie decides what they are sorted with.
+      refreshed_ = true;
+      RefreshStatisticsOf(table_, spec_, &report_);
+      return false;  // the table is another version
+    }
     ARROW_ASSIGN_OR_RAISE(const auto inputs,
                           ResolvePlanInputs(table_, options_.plan, options_.target_file_bytes,
                                             options_.target_file_rows));
@@ -106,11 +132,7 @@ class Optimizer {
       if (!hint.empty()) notes.push_back(hint);
     }
     notes.insert(notes.end(), layout.notes.begin(), layout.notes.end());
-    for (auto& note : notes) {
-      if (std::find(report_.notes.begin(), report_.notes.end(), note) == report_.notes.end()) {
-        report_.notes.push_back(std::move(note));
-      }
-    }
+    for (const auto& note : notes) AddOnce(note, &report_.notes);
     if (report_.depth_before < 0) report_.depth_before = plan.depth_before;
     if (plan.selections.empty()) {
       if (report_.outcome == "committed")
@@ -239,6 +261,7 @@ class Optimizer {
   const OptimizeOptions& options_;
   std::string run_id_;  // of the attempt; the report's is the first
   OptimizeReport report_;
+  bool refreshed_ = false;  // the statistics, before planning
   ClusteringSpec spec_;
   PlannedRun planned_;
   std::unique_ptr<RunIntent> intent_;
