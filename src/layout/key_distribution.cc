@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sort/key_sort.h"
+
 namespace thalweg {
 namespace {
 
@@ -153,22 +155,21 @@ class Axis {
   uint32_t Upper(std::string_view text) { return Add(text, discrete_); }
 
   void Sort() {
-    if (!type_.fixed_width()) SetHeads();
-    struct Entry {
-      uint128 head;
-      uint32_t position;
-    };
-    std::vector<Entry> order(positions_.size());
-    for (uint32_t i = 0; i < order.size(); ++i) order[i] = {positions_[i].head, i};
-    std::sort(order.begin(), order.end(), [&](const Entry& a, const Entry& b) {
-      if (a.head != b.head) return a.head < b.head;
-      return positions_[a.position].text < positions_[b.position].text;
-    });
     knot_of_.resize(positions_.size());
-    for (const Entry& entry : order) {
-      const Position& position = positions_[entry.position];
+    auto visit = [&](uint64_t at) {
+      const Position& position = positions_[at];
       if (knots_.empty() || !(knots_.back() == position)) knots_.push_back(position);
-      knot_of_[entry.position] = static_cast<uint32_t>(knots_.size() - 1);
+      knot_of_[at] = static_cast<uint32_t>(knots_.size() - 1);
+    };
+    if (FitsInWords()) {
+      std::vector<KeyRow64> order(positions_.size());
+      for (size_t i = 0; i < order.size(); ++i) {
+        order[i] = {i, static_cast<uint64_t>(positions_[i].head)};
+      }
+      SortKeyRows(order.data(), static_cast<int64_t>(order.size()));
+      for (const KeyRow64& entry : order) visit(entry.row);
+    } else {
+      SortWide(visit);
     }
     positions_.clear();
     positions_.shrink_to_fit();
@@ -202,6 +203,28 @@ class Axis {
     }
     positions_.push_back(position);
     return static_cast<uint32_t>(positions_.size() - 1);
+  }
+
+  bool FitsInWords() const {
+    return type_.fixed_width() &&
+           std::none_of(positions_.begin(), positions_.end(),
+                        [](const Position& position) { return position.head >> 64 != 0; });
+  }
+
+  template <typename Visit>
+  void SortWide(Visit visit) {
+    if (!type_.fixed_width()) SetHeads();
+    struct Entry {
+      uint128 head;
+      uint32_t position;
+    };
+    std::vector<Entry> order(positions_.size());
+    for (uint32_t i = 0; i < order.size(); ++i) order[i] = {positions_[i].head, i};
+    std::sort(order.begin(), order.end(), [&](const Entry& a, const Entry& b) {
+      if (a.head != b.head) return a.head < b.head;
+      return positions_[a.position].text < positions_[b.position].text;
+    });
+    for (const Entry& entry : order) visit(entry.position);
   }
 
   void SetHeads() {

@@ -8,7 +8,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <queue>
 #include <set>
 #include <utility>
 
@@ -368,7 +367,11 @@ class OverlapPlanner {
 
   /// Looks at all regions once and takes what is worth it, the best first. False: nothing was.
   bool Round() {
-    std::priority_queue<Candidate> queue;
+    std::vector<Candidate> queue;  // a heap
+    auto push = [&](Candidate candidate) {
+      queue.push_back(std::move(candidate));
+      std::push_heap(queue.begin(), queue.end());
+    };
     std::vector<Place> places;
     for (size_t i = 0; i < tiles_.size(); ++i) {
       if (!tiles_[i].taken) places.push_back(PlaceOf(static_cast<int>(i)));
@@ -395,20 +398,21 @@ class OverlapPlanner {
         for (size_t i = from; i < to; ++i) {
           candidate.tiles.push_back(static_cast<int>(placed[i].row));
         }
-        if (Evaluate(&candidate)) queue.push(std::move(candidate));
+        if (Evaluate(&candidate)) push(std::move(candidate));
       }
     }
     looked_at_ = static_cast<int>(tiles_.size());
     bool any = false;
     while (!queue.empty()) {
-      Candidate candidate = queue.top();
-      queue.pop();
+      std::pop_heap(queue.begin(), queue.end());
+      Candidate candidate = std::move(queue.back());
+      queue.pop_back();
       auto taken = [&](int tile) { return tiles_[tile].taken; };
       if (std::any_of(candidate.chosen.begin(), candidate.chosen.end(), taken) ||
           !Fits(CostOf(candidate.chosen))) {
         std::erase_if(candidate.tiles, taken);
         if (++candidate.looks < kMostLooks && Evaluate(&candidate)) {
-          queue.push(std::move(candidate));
+          push(std::move(candidate));
         }
         continue;
       }
@@ -431,11 +435,16 @@ class OverlapPlanner {
   };
 
   /// Puts the tiles of a region in the order of their runs; gives the runs from the smallest up.
-  std::vector<RunTiles> ByRun(std::vector<int>* tiles) const {
-    std::sort(tiles->begin(), tiles->end(), [&](int a, int b) {
-      const int x = tiles_[a].run, y = tiles_[b].run;
-      return x != y ? x < y : a < b;
-    });
+  std::vector<RunTiles> ByRun(std::vector<int>* tiles) {
+    by_run_.clear();
+    for (int tile : *tiles) {
+      by_run_.push_back(static_cast<uint64_t>(tiles_[tile].run) << 32 |
+                        static_cast<uint32_t>(tile));
+    }
+    std::sort(by_run_.begin(), by_run_.end());
+    for (size_t i = 0; i < by_run_.size(); ++i) {
+      (*tiles)[i] = static_cast<int>(static_cast<uint32_t>(by_run_[i]));
+    }
     std::vector<RunTiles> runs;
     for (size_t i = 0; i < tiles->size(); ++i) {
       const int run = tiles_[(*tiles)[i]].run;
@@ -705,7 +714,8 @@ class OverlapPlanner {
   std::vector<Run> runs_;
   std::vector<Pending> pending_;
   std::vector<int> unclustered_;
-  int looked_at_ = 0;  // tiles before this one took part in an earlier round
+  std::vector<uint64_t> by_run_;  // run and tile, while a region is put in order
+  int looked_at_ = 0;             // tiles before this one took part in an earlier round
   int64_t mismatched_ = 0;
   Totals spent_, smallest_left_;
   bool over_budget_ = false;

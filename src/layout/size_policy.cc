@@ -217,20 +217,27 @@ arrow::Result<std::vector<Item>> GroupCandidates(const Layout& layout, const Clu
 /// The best gain per byte first, as far as the budgets let it.
 std::vector<const Item*> Choose(const Layout& layout, const std::vector<Item>& candidates,
                                 const Budgets& budgets, const ClusteringSpec& spec) {
-  std::vector<const Item*> order;
-  order.reserve(candidates.size());
-  for (const Item& item : candidates) order.push_back(&item);
-  auto gain_per_byte = [](const Item* item) {
-    return item->gain / static_cast<double>(std::max<int64_t>(1, item->bytes));
+  struct Worth {
+    double gain_per_byte;
+    int64_t bytes;
+    const Item* item;
   };
+  std::vector<Worth> worth;
+  worth.reserve(candidates.size());
+  for (const Item& item : candidates) {
+    worth.push_back(
+        {item.gain / static_cast<double>(std::max<int64_t>(1, item.bytes)), item.bytes, &item});
+  }
   // Ties (and partial cubes of one width) the small ones first; then by unit id, so that the plan
   // does not depend on the listing.
-  std::stable_sort(order.begin(), order.end(), [&](const Item* a, const Item* b) {
-    const double x = gain_per_byte(a), y = gain_per_byte(b);
-    if (x != y) return x > y;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes;
-    return layout.units[a->units.front()].id < layout.units[b->units.front()].id;
+  std::stable_sort(worth.begin(), worth.end(), [&](const Worth& a, const Worth& b) {
+    if (a.gain_per_byte != b.gain_per_byte) return a.gain_per_byte > b.gain_per_byte;
+    if (a.bytes != b.bytes) return a.bytes < b.bytes;
+    return layout.units[a.item->units.front()].id < layout.units[b.item->units.front()].id;
   });
+  std::vector<const Item*> order;
+  order.reserve(worth.size());
+  for (const Worth& one : worth) order.push_back(one.item);
   auto chosen = Take(candidates, order, budgets, spec);
   if (chosen.empty()) {  // a large cube may have stood in the way of two small ones
     std::stable_sort(order.begin(), order.end(),

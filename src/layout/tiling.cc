@@ -169,14 +169,14 @@ class Tiler {
       for (int i = 0; i < units; ++i) Emit(part.box);
       return;
     }
-    double total = part.even;
-    for (const BoxMass& one : part.rows) total += one.mass;
     int left = units / 2;
     double at = FindCut(part, key, static_cast<double>(left) / units);
     // At the border of a value where it is one that matters.
     double first = at, last = at;
     if (!Continuous(key, part.box)) keys_[key].WidenToValues(&first, &last);
     if (last - first > 0.001 * part.box.width(key)) {
+      double total = part.even;
+      for (const BoxMass& one : part.rows) total += one.mass;
       for (double border : {first, last}) {
         if (border <= part.box.below[key] || border >= part.box.upto[key]) continue;
         const int there = static_cast<int>(
