@@ -5,7 +5,7 @@ export THALWEG_BIN ?= $(CURDIR)/build/bin
 # Share of each random campaign's full size: make test runs a tenth, make soak all of it.
 SCALE ?= 0.1
 
-.PHONY: all setup build bridge wheel jvm test soak demo demo-lance bench lint format sanitize fuzz install clean
+.PHONY: all setup build bridge wheel jvm test ctest pytest soak demo demo-lance bench lint format sanitize fuzz install clean
 
 all: build bridge
 
@@ -29,9 +29,17 @@ wheel: build bridge
 jvm: setup
 	@tools/jvm.sh
 
+# Both halves at once, each as long as the other; what they print comes at their ends.
 test: build bridge jvm
-	@ctest --test-dir build --output-on-failure --parallel $(JOBS) --label-exclude soak
-	@THALWEG_CAMPAIGN_SCALE=$(SCALE) $(PYTHON) -m pytest -q test
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going ctest pytest
+
+# Half of the tests: the unit tests, short runs of the fuzzers, what runs on the JVM.
+ctest:
+	@MAKEFLAGS= THALWEG_CAMPAIGN_SCALE=$(SCALE) ctest --test-dir build --output-on-failure --parallel $(JOBS) --label-exclude soak
+
+# The other half: the program, the package, other engines.
+pytest:
+	@MAKEFLAGS= THALWEG_CAMPAIGN_SCALE=$(SCALE) $(PYTHON) -m pytest -q test
 
 soak: build bridge jvm
 	@ctest --test-dir build --output-on-failure --parallel $(JOBS)
