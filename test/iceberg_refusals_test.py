@@ -5,13 +5,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from campaign_tools import AppendDeletes
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
-from thalweg_test_tools import Lake, data_files, local_path, make_rows, rows_of, run
+from thalweg_test_tools import Done, Lake, clean_environment, data_files, local_path, make_rows, rows_of, run
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_a_new_table_in_a_relative_warehouse(lake):
     rows = lake.write_parquet("rows.parquet", make_rows(10, 7))
     relative = lake.environment | {"PYICEBERG_CATALOG__LAKE__WAREHOUSE": "warehouse"}
     done = run("write", lake.address("new"), rows, "--mode", "create", environment=relative, cwd=lake.folder)
-    assert 'its location would be "warehouse/db/new", a relative path' in done.error()
+    assert 'the location of the new table "warehouse/db/new" is a relative path' in done.error()
     assert not lake.catalog.table_exists((lake.namespace, "new"))
     assert not list((lake.folder / "warehouse").rglob("new*"))
 
@@ -214,3 +215,25 @@ def test_words_for_true_have_no_case(lake):
     assert rows_of(lake.table()) == before
     folder = lake.table().location() + "/data/"
     assert all(path.removeprefix(folder).count("/") == 4 for path in data_files(lake.table()))
+
+
+def test_a_relative_location_is_that_of_the_folder(tmp_path):
+    """Hadoop tables of a relative warehouse are named by their folder, from where the location leads to it."""
+    pq.write_table(make_rows(400, 1), tmp_path / "rows.parquet")
+
+    def here(*arguments, cwd=tmp_path) -> Done:
+        return run(*arguments, environment=clean_environment(tmp_path), cwd=cwd)
+
+    assert here("write", "warehouse/events", "rows.parquet", "--mode", "create").code == 0
+    folder = tmp_path / "warehouse" / "events" / "metadata"
+    newest = folder / (folder / "version-hint.text").read_text().join(["v", ".metadata.json"])
+    metadata = json.loads(newest.read_text())
+    assert metadata["location"] == str(folder.parent)  # ours are absolute
+    newest.write_text(json.dumps(metadata | {"location": "warehouse/events"}))
+    assert here("set", "warehouse/events", "--columns", "user_id,event_time").code == 0
+    assert here("optimize", "warehouse/events").code == 0
+    assert json.loads(here("status", "warehouse/events", "--json").out)["health"]["cubes"] == 1
+    written = [path for path in (tmp_path / "warehouse").rglob("*.parquet")]
+    assert written and all(path.is_relative_to(folder.parent) for path in written)
+    message = here("optimize", "events", "--full", cwd=tmp_path / "warehouse").error()
+    assert "was moved or copied: its metadata says that it is at warehouse/events" in message

@@ -1,11 +1,30 @@
 #include "iceberg/catalog.h"
 
+#include "util/status.h"
+
 namespace thalweg::iceberg {
 
 std::string PropertyOf(const std::map<std::string, std::string>& properties,
                        const std::string& key) {
   const auto found = properties.find(key);
   return found == properties.end() ? "" : found->second;
+}
+
+arrow::Status CheckAbsolute(const std::string& what, const std::string& location) {
+  if (location.empty() || IsAbsoluteLocation(location)) return arrow::Status::OK();
+  return Invalid(
+      "{} \"{}\" is a relative path, which other programs would look for elsewhere; make it "
+      "absolute first",
+      what, location);
+}
+
+arrow::Status TableStore::CheckProperties(const TableMetadata& metadata) const {
+  ARROW_RETURN_NOT_OK(CheckAbsolute("the table's location", metadata.location()));
+  for (const char* key : {"write.data.path", "write.metadata.path"}) {
+    ARROW_RETURN_NOT_OK(
+        CheckAbsolute(fmt::format("table property {}:", key), metadata.property(key, "")));
+  }
+  return arrow::Status::OK();
 }
 
 std::string TableStore::MetadataFolder(const TableMetadata& metadata) const {

@@ -24,6 +24,10 @@ struct TableIdentifier {
   std::string ToString() const;       ///< dotted
 };
 
+/// Refuses a relative path, which each program would look for in another folder; "" passes. `what`
+/// names it in the message.
+arrow::Status CheckAbsolute(const std::string& what, const std::string& location);
+
 struct LoadedTable {
   std::string metadata_location;
   TableMetadata metadata;
@@ -48,9 +52,10 @@ class TableStore {
       const = 0;  ///< for messages: "table db.events in SQLite catalog …"
   /// False for a table that can only be looked at; `why` says whom it belongs to and what to do.
   virtual bool writable(std::string* why) const = 0;
-  /// What is wrong with the table's properties for Commit(), so that no work begins which could not
-  /// be committed.
-  virtual arrow::Status CheckProperties(const TableMetadata&) const { return arrow::Status::OK(); }
+  /// What is wrong with the table's location and properties for this catalog, so that no work
+  /// begins which could not be committed: relative paths and, where the store writes the metadata
+  /// files itself, what is malformed among the properties for them.
+  virtual arrow::Status CheckProperties(const TableMetadata& metadata) const;
   /// Where manifests, manifest lists and statistics files go: write.metadata.path, else
   /// <location>/metadata. Hadoop tables always use the latter.
   virtual std::string MetadataFolder(const TableMetadata& metadata) const;

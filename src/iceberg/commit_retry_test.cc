@@ -327,6 +327,7 @@ void AppendConcurrently(const std::function<std::unique_ptr<TableStore>()>& open
   constexpr int kThreads = 4;
   constexpr int kAppends = 5;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
       auto store = open();

@@ -72,7 +72,7 @@ class CommitTest : public testing::Test {
                                 {"commit.status-check.min-wait-ms", "1"}});
   }
   std::unique_ptr<TableStore> Create(const std::string& location,
-                                     std::map<std::string, std::string> properties) {
+                                     const std::map<std::string, std::string>& properties) {
     auto store = NewHadoopTable(io_, location);
     EXPECT_TRUE(store.ok());
     auto created = (*store)->CreateTable(*TableMetadata::Create(OneColumn(), location, properties));
@@ -110,6 +110,7 @@ class CommitTest : public testing::Test {
   }
   static std::vector<std::string> Paths(const std::vector<LiveFile>& files) {
     std::vector<std::string> paths;
+    paths.reserve(files.size());
     for (const auto& live : files) paths.push_back(live.file.file_path);
     return paths;
   }

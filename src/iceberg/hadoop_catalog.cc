@@ -153,6 +153,9 @@ class HadoopTable : public TableStore {
   }
 
   arrow::Status CheckProperties(const TableMetadata& metadata) const override {
+    // Its location may be relative: it is the folder that the table was opened in.
+    ARROW_RETURN_NOT_OK(
+        CheckAbsolute("table property write.data.path:", metadata.property("write.data.path", "")));
     return CheckMetadataFileProperties(metadata);
   }
 

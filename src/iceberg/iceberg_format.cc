@@ -79,12 +79,8 @@ arrow::Result<std::unique_ptr<Table>> Create(const TableAddress& address, const 
                                              const Properties& properties) {
   ARROW_ASSIGN_OR_RAISE(auto store, OpenStore(address, catalog, /*create=*/true));
   ARROW_ASSIGN_OR_RAISE(const std::string location, NewLocation(address, catalog));
-  if (!location.empty() && !IsAbsoluteLocation(location)) {
-    return Invalid(
-        "{}: its location would be \"{}\", a relative path, which other programs would look for "
-        "elsewhere; make the catalog's warehouse an absolute one",
-        address.text, location);
-  }
+  ARROW_RETURN_NOT_OK(
+      CheckAbsolute(fmt::format("{}: the location of the new table", address.text), location));
   ARROW_ASSIGN_OR_RAISE(const Schema schema, Schema::FromArrow(arrow));
   Properties all{{"write.parquet.compression-codec", "zstd"}};
   for (const auto& [key, value] : properties) all[key] = value;

@@ -248,6 +248,7 @@ class SqlTable : public TableStore {
   }
 
   arrow::Status CheckProperties(const TableMetadata& metadata) const override {
+    ARROW_RETURN_NOT_OK(TableStore::CheckProperties(metadata));
     return CheckMetadataFileProperties(metadata);
   }
 

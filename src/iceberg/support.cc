@@ -6,7 +6,6 @@
 
 #include "iceberg/commit_retry.h"
 #include "iceberg/delete_index.h"
-#include "iceberg/file_io.h"
 #include "iceberg/manifest_builder.h"
 #include "iceberg/name_mapping.h"
 #include "iceberg/parquet_writer.h"
@@ -33,22 +32,6 @@ arrow::Status CheckNotEncrypted(const TableMetadata& metadata, const SnapshotFil
           "supported by this version of Thalweg",
           live.file.file_path);
     }
-  }
-  return arrow::Status::OK();
-}
-
-/// Where a relative path leads depends on the folder in which each program runs.
-arrow::Status CheckAbsolute(const TableMetadata& metadata) {
-  auto check = [](const std::string& what, const std::string& location) -> arrow::Status {
-    if (location.empty() || IsAbsoluteLocation(location)) return arrow::Status::OK();
-    return Invalid(
-        "{} \"{}\" is a relative path, which other programs would look for elsewhere; make it "
-        "absolute first",
-        what, location);
-  };
-  ARROW_RETURN_NOT_OK(check("the table's location", metadata.location()));
-  for (const char* key : {"write.data.path", "write.metadata.path"}) {
-    ARROW_RETURN_NOT_OK(check(fmt::format("table property {}:", key), metadata.property(key, "")));
   }
   return arrow::Status::OK();
 }
@@ -92,7 +75,6 @@ arrow::Status CheckSupported(const TableMetadata& metadata, const SnapshotFiles&
     }
   }
   ARROW_RETURN_NOT_OK(CheckNotEncrypted(metadata, files));
-  ARROW_RETURN_NOT_OK(CheckAbsolute(metadata));
   ARROW_ASSIGN_OR_RAISE(const auto specs, metadata.PartitionSpecs());
   std::set<int32_t> unpartitioned;
   for (const auto& spec : specs) {

@@ -8,10 +8,10 @@
 namespace thalweg::iceberg {
 
 /// One line on why a table cannot be rewritten or appended to by this version, or OK: format
-/// versions other than 2 and 3, encryption, relative locations, partitions (the default spec, or
-/// the spec of a live manifest), data files other than Parquet or listed twice, delete files other
-/// than Parquet and deletion vectors. Checked before anything is written, and again against the new
-/// parent at every commit attempt.
+/// versions other than 2 and 3, encryption, partitions (the default spec, or the spec of a live
+/// manifest), data files other than Parquet or listed twice, delete files other than Parquet and
+/// deletion vectors. Checked before anything is written, and again against the new parent at every
+/// commit attempt.
 arrow::Status CheckSupported(const TableMetadata& metadata, const SnapshotFiles& files);
 
 /// One line on the first of the table's properties that is malformed, of those that decide how
