@@ -64,6 +64,7 @@ std::vector<PolicyChoice> Policies() {
          .cuts = Cuts::kOurs,
          .ours = true,
          .is_default = theta == 0.42,
+         .in_json = theta == 0.42,
          .make = [theta](const Workload&) { return Overlap(theta, Cuts::kOurs); }});
   }
   add({.name = "overlap-capped",
@@ -162,7 +163,9 @@ int Main(int argc, char** argv) {
   std::string only;
   int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 64u));
   app.add_flag("--json", json, "one JSON object on standard output");
-  app.add_flag("--all", all, "also the policies with our cuts, the depth sweep and more figures, in the JSON");
+  app.add_flag("--all", all,
+               "also other thetas, the policies with our cuts, the depth sweep and more figures, "
+               "in the JSON");
   app.add_option("--workload", only, "only this one");
   app.add_option("--threads", threads, "at once")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);

@@ -97,6 +97,7 @@ class OverlapPolicy : public MaintenancePolicy {
         for (const Row& row : file.rows) values.push_back(row[k]);
       }
       std::sort(values.begin(), values.end());
+      record.rows = static_cast<int64_t>(values.size());
       // A sample like that of a sort, and small.
       constexpr size_t kSample = 4096;
       std::vector<std::string> sample;

@@ -28,15 +28,15 @@ constexpr double kSlack = 1.3;
 constexpr double kSlackInBudget = 2;
 /// Beside theta of what is avoidably opened a rewrite must save this part of what is opened in any
 /// case: where a query on a repeated value opens a hundred units, two more are not noticed.
-constexpr double kNoticed = 0.1;
+constexpr double kNoticed = 0.12;
 /// What a budget has cut short is finished at this part of theta: sorts in pieces lie over one
 /// another along their borders, which no single region gains much by.
 constexpr double kFinishing = 1.0 / 3;
 /// And a set must then gain this part of what its share of the bytes opens avoidably on average.
 constexpr double kLeastGain = 0.05;
 /// What one sort into m units gives, over extent·m^(1-1/N): the mean over all m with files that end
-/// on cell borders, two to four keys (docs/overlap.md).
-constexpr double kSortConstant = 1.07;
+/// on cell borders, two and three keys (docs/overlap.md).
+constexpr double kSortConstant = 1.0645;
 /// Lighter values are told apart in no region.
 constexpr double kLeastValue = 1.0 / 4096;
 /// One sort is predicted by so many tiles; of more units each tile stands for several.

@@ -8,9 +8,10 @@ namespace thalweg {
 RegionDensity::RegionDensity(int keys) : n_(keys), bins_(0) {}
 
 void RegionDensity::Reset(const RankBoxOf& whole, size_t boxes) {
-  constexpr int kBins[] = {kMostBins, 16, 8, 5}, kFewBins[] = {16, 8, 5, 4};
+  static constexpr int kBins[] = {kMostBins, 16, 8, 5}, kFewBins[] = {16, 8, 5, 4};
   constexpr size_t kFewBoxes = 6;
-  bins_ = (boxes <= kFewBoxes ? kFewBins : kBins)[std::clamp(n_, 1, kMostKeys) - 1];
+  const int keys = std::clamp(n_, 1, kMostKeys);
+  bins_ = boxes <= kFewBoxes ? kFewBins[keys - 1] : kBins[keys - 1];
   size_t all = 1;
   for (int k = 0; k < n_; ++k) all *= static_cast<size_t>(bins_);
   whole_ = whole;

@@ -32,6 +32,10 @@ std::vector<std::vector<Value>> DrawPoints(const std::vector<DrawnRows>& rows, i
   if (!(total > 0)) return {};
   std::vector<std::vector<Value>> columns(keys.size());
   for (auto& column : columns) column.reserve(static_cast<size_t>(count));
+  std::vector<char> repeats;  // by key: whether two points may have one value
+  for (const auto& key : keys) {
+    repeats.push_back(std::sqrt(key.repeated_square_sum()) * static_cast<double>(count) > 0.5);
+  }
   int64_t drawn = 0;
   for (const DrawnRows& box : rows) {
     before += box.mass;
@@ -43,7 +47,7 @@ std::vector<std::vector<Value>> DrawPoints(const std::vector<DrawnRows>& rows, i
         Value value;
         value.null = !box.box.holds[k] || uniform() < box.nulls[k];
         value.below = value.upto = box.box.below[k] + box.box.width(key) * uniform();
-        if (!value.null) keys[k].WidenToValues(&value.below, &value.upto);
+        if (!value.null && repeats[k]) keys[k].WidenToValues(&value.below, &value.upto);
         columns[k].push_back(value);
       }
     }
