@@ -33,6 +33,7 @@ std::vector<std::vector<Value>> DrawPoints(const std::vector<DrawnRows>& rows, i
   std::vector<std::vector<Value>> columns(keys.size());
   for (auto& column : columns) column.reserve(static_cast<size_t>(count));
   std::vector<char> repeats;  // by key: whether two points may have one value
+  repeats.reserve(keys.size());
   for (const auto& key : keys) {
     repeats.push_back(std::sqrt(key.repeated_square_sum()) * static_cast<double>(count) > 0.5);
   }
