@@ -95,6 +95,7 @@ TEST_F(SnapshotFilesTest, RangesAndContents) {
   ASSERT_EQ(files.delete_files.size(), 1u);
   EXPECT_EQ(files.delete_files[0].file.file_path, "p");
   std::vector<std::pair<size_t, size_t>> ranges;
+  ranges.reserve(files.ranges.size());
   for (const auto& range : files.ranges) ranges.emplace_back(range.begin, range.end);
   EXPECT_THAT(ranges,
               ElementsAre(std::pair(0, 2), std::pair(0, 1), std::pair(2, 2), std::pair(2, 3)));
