@@ -13,12 +13,16 @@
 #include <vector>
 
 #include "policies.h"
+#include "spec/clustering_spec.h"
 #include "util/json.h"
 
 namespace thalweg::layout_benchmark {
 namespace {
 
 using MakePolicy = std::function<std::unique_ptr<MaintenancePolicy>(const Workload&)>;
+
+/// Of a table that declares none.
+const double kTheta = ClusteringSpec().theta;
 
 struct PolicyChoice {
   std::string name;
@@ -58,20 +62,20 @@ std::vector<PolicyChoice> Policies() {
        .shown = "depth sweep of files in linear order",
        .in_json = false,
        .make = [](const Workload&) { return DepthSweep(); }});
-  for (double theta : {0.5, 0.42, 0.35}) {
+  for (double theta : {0.5, kTheta, 0.35}) {
     add({.name = "overlap",
          .shown = fmt::format("overlap, theta {}", theta),
          .cuts = Cuts::kOurs,
          .ours = true,
-         .is_default = theta == 0.42,
-         .in_json = theta == 0.42,
+         .is_default = theta == kTheta,
+         .in_json = theta == kTheta,
          .make = [theta](const Workload&) { return Overlap(theta, Cuts::kOurs); }});
   }
   add({.name = "overlap-capped",
-       .shown = "overlap, theta 0.42, hard cap of rows",
+       .shown = fmt::format("overlap, theta {}, hard cap of rows", kTheta),
        .cuts = Cuts::kCapped,
        .in_json = false,
-       .make = [](const Workload&) { return Overlap(0.42, Cuts::kCapped); }});
+       .make = [](const Workload&) { return Overlap(kTheta, Cuts::kCapped); }});
   return policies;
 }
 

@@ -142,6 +142,17 @@ void AddSet(CLI::App& app, Session& session) {
 
 }  // namespace
 
+arrow::Result<std::vector<ClusteringColumn>> ResolveColumns(const Table& table,
+                                                            const std::string& list) {
+  ARROW_ASSIGN_OR_RAISE(const auto names, ParseColumnList(list));
+  std::vector<ClusteringColumn> columns;
+  columns.reserve(names.size());
+  for (const auto& name : names) {
+    ARROW_ASSIGN_OR_RAISE(columns.emplace_back(), table.ResolveColumn(name));
+  }
+  return columns;
+}
+
 arrow::Result<ClusteringSpec> SpecOfColumns(const Table& table, const std::string& columns,
                                             std::optional<Algorithm> algorithm) {
   ClusteringSpec spec;
@@ -149,11 +160,7 @@ arrow::Result<ClusteringSpec> SpecOfColumns(const Table& table, const std::strin
   const auto declared = table.declaration();
   if (declared.ok()) spec = declared->spec ? *declared->spec : declared->settings;
   if (!columns.empty()) {
-    ARROW_ASSIGN_OR_RAISE(const auto names, ParseColumnList(columns));
-    spec.columns.clear();
-    for (const auto& name : names) {
-      ARROW_ASSIGN_OR_RAISE(spec.columns.emplace_back(), table.ResolveColumn(name));
-    }
+    ARROW_ASSIGN_OR_RAISE(spec.columns, ResolveColumns(table, columns));
   } else if (spec.columns.empty()) {
     return Usage("{}: no clustering columns are declared yet; name them with --columns a,b",
                  table.name());

@@ -65,13 +65,11 @@ arrow::Status RunStatus(const Session& session, const StatusFlags& flags) {
   ARROW_ASSIGN_OR_RAISE(const auto declared, LookAtDeclaration(*table, &cleared, &notes));
   std::vector<ClusteringColumn> columns;
   if (!flags.columns.empty()) {
-    ARROW_ASSIGN_OR_RAISE(const auto names, ParseColumnList(flags.columns));
-    for (const auto& name : names) {
-      ARROW_ASSIGN_OR_RAISE(auto column, table->ResolveColumn(name));
-      if (std::find(columns.begin(), columns.end(), column) != columns.end()) {
-        return Usage("--columns {}: column {} twice", flags.columns, name);
+    ARROW_ASSIGN_OR_RAISE(columns, ResolveColumns(*table, flags.columns));
+    for (auto column = columns.begin(); column != columns.end(); ++column) {
+      if (std::find(columns.begin(), column, *column) != column) {
+        return Usage("--columns {}: column {} twice", flags.columns, column->name);
       }
-      columns.push_back(std::move(column));
     }
   } else if (declared) {
     columns = declared->columns;

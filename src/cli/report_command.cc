@@ -31,10 +31,7 @@ arrow::Status ChooseColumns(const Table& table, const ReportFlags& flags,
   if (declaration.spec) *columns = declaration.spec->columns;
   std::vector<ClusteringColumn> chosen;
   if (!flags.columns.empty()) {
-    ARROW_ASSIGN_OR_RAISE(const auto names, ParseColumnList(flags.columns));
-    for (const auto& name : names) {
-      ARROW_ASSIGN_OR_RAISE(chosen.emplace_back(), table.ResolveColumn(name));
-    }
+    ARROW_ASSIGN_OR_RAISE(chosen, ResolveColumns(table, flags.columns));
     if (chosen.size() > 2) {
       return Usage("--columns {}: a report draws one or two columns", flags.columns);
     }

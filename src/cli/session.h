@@ -78,6 +78,9 @@ void AddGeneralOptions(CLI::App* command, Session& session);
 arrow::Result<ClusteringSpec> RequireDeclaration(const Table& table,
                                                  std::vector<std::string>* notes);
 
+/// The columns of a list as users write it ("a,b").
+arrow::Result<std::vector<ClusteringColumn>> ResolveColumns(const Table& table,
+                                                            const std::string& list);
 /// What the table declares, or would, with these columns instead (a list as users write it; "": the
 /// declared ones), and by this algorithm instead of the one that suits them. Not validated.
 arrow::Result<ClusteringSpec> SpecOfColumns(const Table& table, const std::string& columns,
